@@ -1,0 +1,3 @@
+/* see ARCHITECTURE.md */
+extern int hasten_preload;
+int hasten_preload;
