@@ -2,3 +2,17 @@
 bin_PROGRAMS += hasten
 hasten_SOURCES = agent/cli/main.c agent/cli/cli.h agent/cli/commands.def
 hasten_LDADD = libcommon.la
+
+hasten_SOURCES += agent/cli/json.c agent/cli/json.h \
+	agent/cli/state_file.c agent/cli/state_file.h \
+	agent/cli/kernel_sockets.c agent/cli/kernel_sockets.h \
+	agent/cli/ss.c agent/cli/ss.h agent/cli/ss_sections.c
+hasten_CFLAGS = $(AM_CFLAGS) $(MNL_CFLAGS)
+hasten_LDADD += $(MNL_LIBS)
+
+# Names that NetACC users' scripts have.
+NETACC_NAMES = netacc_ss
+install-exec-hook:
+	cd $(DESTDIR)$(bindir) && for name in $(NETACC_NAMES); do ln -sf hasten $$name || exit 1; done
+uninstall-hook:
+	cd $(DESTDIR)$(bindir) && rm -f $(NETACC_NAMES)

@@ -1,1 +1,3 @@
 # tests
+include tests/unit/local.mk
+include tests/bats/local.mk

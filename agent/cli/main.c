@@ -1,6 +1,7 @@
 #include "config.h"
 #include "agent/cli/cli.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,6 +14,13 @@ static const struct command {
 #include "agent/cli/commands.def"
 #undef COMMAND
 };
+/* Names of other programs that users' scripts have: links to this one. */
+static const struct {
+	const char *program, *command;
+} names[] = {
+	{"netacc_ss", "ss"},
+};
+#define N_NAMES (sizeof(names) / sizeof(names[0]))
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
 static void usage(FILE *to)
@@ -31,9 +39,21 @@ int cmd_version(int argc, char **argv)
 	return 0;
 }
 
+static command_fn find_command(const char *name)
+{
+	for (size_t i = 0; i < N_COMMANDS; i++)
+		if (!strcmp(name, commands[i].name))
+			return commands[i].run;
+	return NULL;
+}
+
 int main(int argc, char **argv)
 {
 	const char *name = argc > 1 ? argv[1] : NULL;
+
+	for (size_t i = 0; i < N_NAMES; i++)
+		if (!strcmp(program_invocation_short_name, names[i].program))
+			return find_command(names[i].command)(argc, argv);
 	if (!name) {
 		usage(stderr);
 		return EXIT_USAGE;
@@ -44,9 +64,9 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(name, "-v") || !strcmp(name, "--version"))
 		name = "version";
-	for (size_t i = 0; i < N_COMMANDS; i++)
-		if (!strcmp(name, commands[i].name))
-			return commands[i].run(argc - 1, argv + 1);
+	command_fn run = find_command(name);
+	if (run)
+		return run(argc - 1, argv + 1);
 	fprintf(stderr, "hasten: no command \"%s\"; \"hasten --help\" lists them\n", name);
 	return EXIT_USAGE;
 }

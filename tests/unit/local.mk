@@ -1,0 +1,11 @@
+check_PROGRAMS += tests/unit/state_writer
+tests_unit_state_writer_SOURCES = tests/unit/state_writer.c
+tests_unit_state_writer_LDADD = libcommon.la
+
+if HAVE_CMOCKA
+check_PROGRAMS += tests/unit/test_state
+TESTS += tests/unit/test_state
+tests_unit_test_state_SOURCES = tests/unit/test_state.c agent/cli/state_file.c agent/cli/state_file.h
+tests_unit_test_state_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_state_LDADD = $(CMOCKA_LIBS)
+endif
