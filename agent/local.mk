@@ -1,6 +1,8 @@
 # The command: one file per subcommand, a row each in agent/cli/commands.def.
 bin_PROGRAMS += hasten
-hasten_SOURCES = agent/cli/main.c agent/cli/cli.h agent/cli/commands.def
+hasten_SOURCES = agent/cli/main.c agent/cli/cli.h agent/cli/commands.def \
+	agent/cli/run.c agent/cli/explain.c agent/cli/explain.h agent/cli/elf.c agent/cli/elf.h \
+	agent/cli/obstacles.def agent/cli/config.c agent/cli/settings.c agent/cli/settings.h
 hasten_LDADD = libcommon.la
 
 hasten_SOURCES += agent/cli/json.c agent/cli/json.h \
@@ -11,7 +13,7 @@ hasten_CFLAGS = $(AM_CFLAGS) $(MNL_CFLAGS)
 hasten_LDADD += $(MNL_LIBS)
 
 # Names that NetACC users' scripts have.
-NETACC_NAMES = netacc_ss
+NETACC_NAMES = netacc_run netacc_ss
 install-exec-hook:
 	cd $(DESTDIR)$(bindir) && for name in $(NETACC_NAMES); do ln -sf hasten $$name || exit 1; done
 uninstall-hook:

@@ -18,6 +18,7 @@ static const struct command {
 static const struct {
 	const char *program, *command;
 } names[] = {
+	{"netacc_run", "run"},
 	{"netacc_ss", "ss"},
 };
 #define N_NAMES (sizeof(names) / sizeof(names[0]))
