@@ -162,7 +162,7 @@ static int take_lines(struct loading *l, int fd)
 {
 	char line[LINE_SIZE];
 	size_t have = 0, total = 0;
-	bool too_long = false;
+	enum { FITS, TOO_LONG, LONG_COMMENT } length = FITS;
 
 	l->line = 0;
 	for (;;) {
@@ -179,25 +179,27 @@ static int take_lines(struct loading *l, int fd)
 			size_t used = nl ? (size_t)(nl - line) + 1 : have;
 			line[used - (nl ? 1 : 0)] = 0;
 			l->line++;
-			if (too_long)
+			if (length == TOO_LONG)
 				complain_line(l, "", "the line", "longer than 510 bytes; it is left out");
-			else if (strlen(line) + (nl ? 1 : 0) != used)
+			else if (length == FITS && strlen(line) + (nl ? 1 : 0) != used)
 				complain_line(l, "", "the line", "a NUL byte stands in it; it is left out");
-			else
+			else if (length == FITS)
 				take_line(l, line);
-			too_long = false;
+			length = FITS;
 			have -= used;
 			memmove(line, line + used, have);
 		}
 		if (end) {
-			if (too_long) {
-				l->line++;
+			l->line++;
+			if (length == TOO_LONG)
 				complain_line(l, "", "the line", "longer than 510 bytes; it is left out");
-			}
 			return 0;
 		}
 		if (have == sizeof(line) - 1) {
-			too_long = true;
+			line[have] = 0;
+			const char *first = line + strspn(line, " \t");
+			if (length == FITS)
+				length = *first == '#' || *first == ';' ? LONG_COMMENT : TOO_LONG;
 			have = 0;
 		}
 	}

@@ -8,4 +8,17 @@ TESTS += tests/unit/test_state
 tests_unit_test_state_SOURCES = tests/unit/test_state.c agent/cli/state_file.c agent/cli/state_file.h
 tests_unit_test_state_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_test_state_LDADD = $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_options
+TESTS += tests/unit/test_options
+tests_unit_test_options_SOURCES = tests/unit/test_options.c
+tests_unit_test_options_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_options_LDADD = libcommon.la $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_explain
+TESTS += tests/unit/test_explain
+tests_unit_test_explain_SOURCES = tests/unit/test_explain.c \
+	agent/cli/explain.c agent/cli/explain.h agent/cli/elf.c agent/cli/elf.h agent/cli/obstacles.def
+tests_unit_test_explain_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_explain_LDADD = $(CMOCKA_LIBS)
 endif
