@@ -217,7 +217,7 @@ static void complain_value(struct hasten_options *o, enum option_id id, const ch
 	text_add(&t, part);
 	text_add(&t, "; using ");
 	options_value(o, id, part, sizeof(part));
-	text_add(&t, *part ? part : "nothing");
+	text_foreign(&t, *part ? part : "nothing");
 	report(arg, place, buf);
 }
 

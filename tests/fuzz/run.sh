@@ -1,0 +1,46 @@
+#!/bin/bash
+# Fuzz what reads input that others write. Usage: tests/fuzz/run.sh [SECONDS [TARGET...]], 30 s for each of all.
+# Exit status: 0 nothing found, 1 a fault (its input stays in the printed folder), 77 clang has no libFuzzer here.
+set -u
+cd "${top_srcdir:-$(dirname "$0")/../..}" || exit 1
+seconds=${1:-30}
+shift || true
+
+sources_of() { # TARGET: what it is linked with
+	case $1 in
+	options) echo common/options.c common/options_load.c common/options_rule.c ;;
+	*) echo "fuzz: no target \"$1\"" >&2; return 1 ;;
+	esac
+}
+
+targets=("$@")
+if [ ${#targets[@]} -eq 0 ]; then
+	for file in tests/fuzz/fuzz_*.c; do
+		name=${file##*/fuzz_}
+		targets+=("${name%.c}")
+	done
+fi
+work=$(mktemp -d "${TMPDIR:-/tmp}/hasten-fuzz.XXXXXX") || exit 1
+faults=0
+for target in "${targets[@]}"; do
+	sources=$(sources_of "$target") || exit 1
+	# shellcheck disable=SC2086 # a list of words
+	if ! clang -std=gnu17 -g -O1 -D_GNU_SOURCE -DSYSCONFDIR='"/etc"' -DWITH_LIBFUZZER -I. \
+		-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
+		-o "$work/$target" "tests/fuzz/fuzz_$target.c" $sources 2>"$work/$target.log"; then
+		cat "$work/$target.log" >&2
+		echo "fuzz: $target cannot be built with clang's libFuzzer (Debian: clang, libclang-rt-14-dev)" >&2
+		exit 77
+	fi
+	mkdir "$work/$target.corpus"
+	if "$work/$target" -max_total_time="$seconds" -max_len=4096 -artifact_prefix="$work/" -print_final_stats=1 \
+		"$work/$target.corpus" "tests/fuzz/corpus/$target" >"$work/$target.log" 2>&1; then
+		echo "fuzz: $target: nothing found in ${seconds}s, $(sed -n 's/^stat::number_of_executed_units: *//p' "$work/$target.log") inputs"
+	else
+		tail -n 30 "$work/$target.log" >&2
+		echo "fuzz: $target: a fault; its input is in $work" >&2
+		faults=1
+	fi
+done
+[ $faults -eq 1 ] || rm -rf "$work"
+exit $faults
