@@ -38,7 +38,8 @@ while IFS=: read -r file line text; do
 	elif [ "$header" = config.h ]; then
 		[ "$from" != common ] || fault "$file:$line: common does not depend on how the rest is configured"
 	elif [[ $header != */* ]]; then
-		fault "$file:$line: \"$header\": write the path from the top of the tree"
+		# A neighbour is of the same layer.
+		[ -f "$tree/${file%/*}/$header" ] || fault "$file:$line: \"$header\": write the path from the top of the tree"
 	else
 		to=$(layer_of "$header")
 		[[ $to == "$from" || " ${uses[$from]} " == *" everything "* || (-n $to && " ${uses[$from]} " == *" $to "*) ]] ||
