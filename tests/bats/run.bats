@@ -53,7 +53,9 @@ compile() { # OUTPUT FLAG...: a program that prints "ran"
 @test "the library is put before what LD_PRELOAD had, once" {
 	run "$hasten" run sh -c 'echo "$LD_PRELOAD"'
 	[[ $output == *"$library" ]]
-	LD_PRELOAD=libc.so.6 run "$hasten" run sh -c 'echo "$LD_PRELOAD"'
+	# Built with sanitizers the launcher itself insists on the runtime.
+	runtime=$(ldd "$hasten" | awk '$1 ~ /^lib[at]san/ { print $1 ":" }')
+	run env LD_PRELOAD="${runtime}libc.so.6" "$hasten" run sh -c 'echo "$LD_PRELOAD"'
 	[[ $output == *"$library:libc.so.6" ]]
 	run "$hasten" run "$hasten" run sh -c 'echo "$LD_PRELOAD" | tr : "\n" | grep -c hasten.so'
 	[ "$output" = 1 ]
