@@ -4,26 +4,26 @@
 #include <errno.h>
 #include <string.h>
 
-#define VALUE_INT(d)          .value = (d)
-#define VALUE_BOOL(d)         .value = (d)
+#define VALUE_INT(d) .value = (d)
+#define VALUE_BOOL(d) .value = (d)
 #define VALUE_ENUM_PROMOTE(d) .value = (d)
-#define VALUE_PATH(d)         .text = (d)
-#define VALUE_CPUS(d)         .text = (d)
+#define VALUE_PATH(d) .text = (d)
+#define VALUE_CPUS(d) .text = (d)
 
 const struct option_row option_rows[OPTION_COUNT] = {
-#define OPT(field, TYPE, KEY, NACC, FLAG, def, low, high, SCOPE, HELP)          \
-	[OPTION_##field] = {                                                    \
-		.key = KEY,                                                     \
-		.nacc = NACC,                                                   \
-		.help = HELP,                                                   \
-		VALUE_##TYPE(def),                                              \
-		.min = low,                                                     \
-		.max = high,                                                    \
-		.offset = offsetof(struct hasten_options, field),               \
-		.size = sizeof(((struct hasten_options *)0)->field),            \
-		.type = OPTION_##TYPE,                                          \
-		.scope = OPTION_##SCOPE,                                        \
-		.flag = FLAG,                                                   \
+#define OPT(field, TYPE, KEY, NACC, FLAG, def, low, high, SCOPE, HELP) \
+	[OPTION_##field] = {                                           \
+	    .key = KEY,                                                \
+	    .nacc = NACC,                                              \
+	    .help = HELP,                                              \
+	    VALUE_##TYPE(def),                                         \
+	    .min = low,                                                \
+	    .max = high,                                               \
+	    .offset = offsetof(struct hasten_options, field),          \
+	    .size = sizeof(((struct hasten_options *)0)->field),       \
+	    .type = OPTION_##TYPE,                                     \
+	    .scope = OPTION_##SCOPE,                                   \
+	    .flag = FLAG,                                              \
 	},
 #include "common/options.def"
 #undef OPT
@@ -326,10 +326,10 @@ int options_check(struct hasten_options *o, options_report report, void *arg)
 size_t options_format(const struct hasten_options *o, char *buf, size_t size)
 {
 	static const char *const sources[] = {
-		[SOURCE_BUILTIN] = "builtin",
-		[SOURCE_FILE] = "file",
-		[SOURCE_ENVIRONMENT] = "environment",
-		[SOURCE_LAUNCHER] = "launcher",
+	    [SOURCE_BUILTIN] = "builtin",
+	    [SOURCE_FILE] = "file",
+	    [SOURCE_ENVIRONMENT] = "environment",
+	    [SOURCE_LAUNCHER] = "launcher",
 	};
 	struct text t = text_begin(buf, size);
 	char value[OPTIONS_PATH_MAX];

@@ -391,7 +391,8 @@ static void copy_path(struct loading *l, char *to, const char *variable)
 	if (!value || !*value)
 		return;
 	if (strlen(value) >= OPTIONS_PATH_MAX)
-		complain(l, "environment", "HASTEN_CONF_DIR or HASTEN_RUN_FILE is longer than 255 bytes; it is not used");
+		complain(l, "environment",
+			 "HASTEN_CONF_DIR or HASTEN_RUN_FILE is longer than 255 bytes; it is not used");
 	else
 		strcpy(to, value);
 }

@@ -1,5 +1,6 @@
 /* hasten config: what holds for a program started now, and where each value came from. */
 #include "config.h"
+
 #include "agent/cli/cli.h"
 #include "agent/cli/json.h"
 #include "agent/cli/settings.h"
@@ -20,7 +21,7 @@ static void usage(FILE *to)
 }
 
 struct complaints {
-	struct json *json;      /* NULL: on standard error */
+	struct json *json; /* NULL: on standard error */
 	unsigned n;
 };
 
@@ -40,10 +41,10 @@ static void take_complaint(void *arg, const char *place, const char *text)
 }
 
 static const char *const sources[] = {
-	[SOURCE_BUILTIN] = "builtin",
-	[SOURCE_FILE] = "file",
-	[SOURCE_ENVIRONMENT] = "environment",
-	[SOURCE_LAUNCHER] = "launcher",
+    [SOURCE_BUILTIN] = "builtin",
+    [SOURCE_FILE] = "file",
+    [SOURCE_ENVIRONMENT] = "environment",
+    [SOURCE_LAUNCHER] = "launcher",
 };
 
 static void json_option(struct json *j, const struct hasten_options *o, enum option_id id)
@@ -114,9 +115,9 @@ static unsigned print_text(struct hasten_options *o)
 int cmd_config(int argc, char **argv)
 {
 	static const struct option longs[] = {
-		{"json", no_argument, NULL, 'j'},
-		{"help", no_argument, NULL, 'h'},
-		{0},
+	    {"json", no_argument, NULL, 'j'},
+	    {"help", no_argument, NULL, 'h'},
+	    {0},
 	};
 	static struct hasten_options o;
 	bool json = false;
@@ -135,7 +136,8 @@ int cmd_config(int argc, char **argv)
 			return EXIT_USAGE;
 		}
 	if (optind < argc) {
-		fprintf(stderr, "hasten config: %s: takes no argument; \"hasten config --help\" says more\n", argv[optind]);
+		fprintf(stderr, "hasten config: %s: takes no argument; \"hasten config --help\" says more\n",
+			argv[optind]);
 		return EXIT_USAGE;
 	}
 	return (json ? print_json(&o) : print_text(&o)) ? 1 : 0;

@@ -99,7 +99,7 @@ static void take_needed(struct elf_facts *f, const char *name)
 			strcpy(f->sanitizer, name);
 }
 
-static void read_dynamic(const struct image *image, const ElfW(Phdr) *segment, struct elf_facts *f)
+static void read_dynamic(const struct image *image, const ElfW(Phdr) * segment, struct elf_facts *f)
 {
 	uint64_t strings = 0, needed[64];
 	unsigned n_needed = 0;
@@ -126,7 +126,7 @@ static void read_dynamic(const struct image *image, const ElfW(Phdr) *segment, s
 }
 
 /* Go's linker marks a program with a note of name "Go" and type 4. */
-static bool has_go_note(const struct image *image, const ElfW(Phdr) *segment)
+static bool has_go_note(const struct image *image, const ElfW(Phdr) * segment)
 {
 	uint64_t at = 0;
 

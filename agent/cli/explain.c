@@ -10,13 +10,13 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#define INTERPRETERS_MAX 5   /* the kernel's own limit (fs/exec.c, since 5.1) */
-#define SCRIPT_LINE_MAX 256  /* BINPRM_BUF_SIZE */
+#define INTERPRETERS_MAX 5  /* the kernel's own limit (fs/exec.c, since 5.1) */
+#define SCRIPT_LINE_MAX 256 /* BINPRM_BUF_SIZE */
 
 static const struct {
 	const char *word, *text;
 } obstacles[] = {
-	[OBSTACLE_NONE] = {"none", "can be accelerated"},
+    [OBSTACLE_NONE] = {"none", "can be accelerated"},
 #define OBSTACLE(NAME, word, text) [OBSTACLE_##NAME] = {word, text},
 #include "agent/cli/obstacles.def"
 #undef OBSTACLE
@@ -57,8 +57,8 @@ int explain_find(const char *name, char *ret_path, size_t size)
 	for (path = path ? path : "/bin:/usr/bin"; path; path = *end ? end + 1 : NULL) {
 		char candidate[PATH_MAX];
 		end = strchrnul(path, ':');
-		int n = snprintf(candidate, sizeof(candidate), "%.*s%s%s", (int)(end - path), path, end > path ? "/" : "",
-				 name);
+		int n = snprintf(candidate, sizeof(candidate), "%.*s%s%s", (int)(end - path), path,
+				 end > path ? "/" : "", name);
 		if (n >= (int)sizeof(candidate) || (size_t)n >= size)
 			continue;
 		int one = may_run(candidate);

@@ -1,5 +1,6 @@
 /* hasten run: start an unmodified program behind libhasten.so. */
 #include "config.h"
+
 #include "agent/cli/cli.h"
 #include "agent/cli/explain.h"
 #include "agent/cli/settings.h"
@@ -15,20 +16,20 @@
 #include <unistd.h>
 
 /* As env(1) and nice(1). */
-#define EXIT_LAUNCHER    125
-#define EXIT_CANNOT_RUN  126
-#define EXIT_NOT_FOUND   127
+#define EXIT_LAUNCHER 125
+#define EXIT_CANNOT_RUN 126
+#define EXIT_NOT_FOUND 127
 
 #define RUNTIME_DIR "/run/hasten"
 
 enum { LONG_EXPLAIN = 256, LONG_STRICT, LONG_ROW };
 
 struct launch {
-	const char *self;       /* name for messages: "hasten run" or "netacc_run" */
+	const char *self; /* name for messages: "hasten run" or "netacc_run" */
 	bool explain, strict;
-	int refused;            /* exit status that a wrong value asks for, 0 none */
+	int refused; /* exit status that a wrong value asks for, 0 none */
 	char library[PATH_MAX];
-	char sanitizer[64];     /* runtime that the library itself needs first (builds with sanitizers) */
+	char sanitizer[64]; /* runtime that the library itself needs first (builds with sanitizers) */
 	char preload[2 * PATH_MAX];
 	struct explanation what;
 	struct hasten_options options;
@@ -36,14 +37,16 @@ struct launch {
 
 static void usage(const struct launch *l, FILE *to)
 {
-	fprintf(to, "Usage: %s [OPTION...] COMMAND [ARGUMENT...]\n"
-		    "Run COMMAND with its TCP connections accelerated.\n\n"
-		    "  -f, --config=FILE          read this file only, in the style of hasten.conf or netacc.conf\n"
-		    "      --explain              say whether and how COMMAND would be accelerated; do not run it\n"
-		    "      --strict               exit 125 where COMMAND cannot be accelerated\n"
-		    "  -h, --help                 this text\n"
-		    "  -v, --version              the version\n\n"
-		    "Settings; one that is not given is left to the environment and the files:\n", l->self);
+	fprintf(to,
+		"Usage: %s [OPTION...] COMMAND [ARGUMENT...]\n"
+		"Run COMMAND with its TCP connections accelerated.\n\n"
+		"  -f, --config=FILE          read this file only, in the style of hasten.conf or netacc.conf\n"
+		"      --explain              say whether and how COMMAND would be accelerated; do not run it\n"
+		"      --strict               exit 125 where COMMAND cannot be accelerated\n"
+		"  -h, --help                 this text\n"
+		"  -v, --version              the version\n\n"
+		"Settings; one that is not given is left to the environment and the files:\n",
+		l->self);
 	for (unsigned id = 0; id < OPTION_COUNT; id++) {
 		const struct option_row *row = &option_rows[id];
 		char name[32], allowed[160], left[64], flag[] = "-x, ";
@@ -51,7 +54,9 @@ static void usage(const struct launch *l, FILE *to)
 		options_allowed(id, allowed, sizeof(allowed));
 		flag[1] = row->flag;
 		snprintf(left, sizeof(left), "%s--%s%s", row->flag ? flag : "    ", name,
-			 row->type == OPTION_BOOL ? "[=0|1]" : row->type == OPTION_INT ? "=NUM" : "=VALUE");
+			 row->type == OPTION_BOOL  ? "[=0|1]"
+			 : row->type == OPTION_INT ? "=NUM"
+						   : "=VALUE");
 		fprintf(to, "  %-26s %s\n", left, row->help);
 		if (row->type == OPTION_PATH || row->type == OPTION_CPUS)
 			fprintf(to, "%28s (%s)\n", "", allowed);
@@ -131,9 +136,9 @@ static int take_config(struct launch *l, const char *path)
 static void make_tables(struct option *longs, char *shorts, char names[][32])
 {
 	static const struct option fixed[] = {
-		{"config", required_argument, NULL, 'f'}, {"help", no_argument, NULL, 'h'},
-		{"version", no_argument, NULL, 'v'},      {"explain", no_argument, NULL, LONG_EXPLAIN},
-		{"strict", no_argument, NULL, LONG_STRICT},
+	    {"config", required_argument, NULL, 'f'},   {"help", no_argument, NULL, 'h'},
+	    {"version", no_argument, NULL, 'v'},        {"explain", no_argument, NULL, LONG_EXPLAIN},
+	    {"strict", no_argument, NULL, LONG_STRICT},
 	};
 
 	memcpy(longs, fixed, sizeof(fixed));
@@ -143,8 +148,8 @@ static void make_tables(struct option *longs, char *shorts, char names[][32])
 		const struct option_row *row = &option_rows[id];
 		bool plain = row->type == OPTION_BOOL;
 		settings_long_name(id, names[id], 32);
-		*longs++ = (struct option){names[id], plain ? optional_argument : required_argument, NULL,
-					   LONG_ROW + (int)id};
+		*longs++ =
+		    (struct option){names[id], plain ? optional_argument : required_argument, NULL, LONG_ROW + (int)id};
 		if (row->flag) {
 			*shorts++ = row->flag;
 			if (!plain)
@@ -184,7 +189,8 @@ static int parse_arguments(struct launch *l, int argc, char **argv)
 			usage(l, stdout);
 			return 0;
 		case 'v':
-			printf("%s %s\n", strncmp(l->self, "hasten", 6) ? "netacc_run (hasten)" : "hasten", PACKAGE_VERSION);
+			printf("%s %s\n", strncmp(l->self, "hasten", 6) ? "netacc_run (hasten)" : "hasten",
+			       PACKAGE_VERSION);
 			return 0;
 		case LONG_EXPLAIN:
 			l->explain = true;
@@ -195,7 +201,8 @@ static int parse_arguments(struct launch *l, int argc, char **argv)
 		case '?':
 		case ':':
 			fprintf(stderr, "%s: %s: %s; \"%s --help\" lists the options\n", l->self, argv[optind - 1],
-				c == ':' ? "its value is missing" : "no such option, or a value that it does not take", l->self);
+				c == ':' ? "its value is missing" : "no such option, or a value that it does not take",
+				l->self);
 			return EXIT_USAGE;
 		default:
 			id = c >= LONG_ROW ? (enum option_id)(c - LONG_ROW) : row_of_flag(c);

@@ -73,7 +73,7 @@ static void check_rules(void)
 		options_rule_text(&again.rules[i], text, sizeof(text));
 		must(options_allow(&o, o.rules[i].program, RULE_CONNECT, &peer, o.rules[i].port_min) ==
 			     options_allow(&again, o.rules[i].program, RULE_CONNECT, &peer, o.rules[i].port_min) ||
-			     i + 1 < o.n_rules,
+			 i + 1 < o.n_rules,
 		     "rules read back decide the same");
 		options_rule_place(&o, i, text, sizeof(text));
 	}

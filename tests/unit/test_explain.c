@@ -60,10 +60,10 @@ static struct program make_program(void)
 	p.interp = (ElfW(Phdr)){.p_type = PT_INTERP,
 				.p_offset = offsetof(struct program, interpreter),
 				.p_filesz = strlen(own_loader()) + 1};
-	p.dynamic = (ElfW(Phdr)){
-		.p_type = PT_DYNAMIC, .p_offset = offsetof(struct program, dyn), .p_filesz = sizeof(p.dyn)};
+	p.dynamic =
+	    (ElfW(Phdr)){.p_type = PT_DYNAMIC, .p_offset = offsetof(struct program, dyn), .p_filesz = sizeof(p.dyn)};
 	p.note = (ElfW(Phdr)){
-		.p_type = PT_NOTE, .p_offset = offsetof(struct program, note_bytes), .p_filesz = sizeof(p.note_bytes)};
+	    .p_type = PT_NOTE, .p_offset = offsetof(struct program, note_bytes), .p_filesz = sizeof(p.note_bytes)};
 	p.dyn[0] = (ElfW(Dyn)){.d_tag = DT_NEEDED, .d_un.d_val = 1};
 	p.dyn[1] = (ElfW(Dyn)){.d_tag = DT_STRTAB, .d_un.d_ptr = 0x1000 + offsetof(struct program, strings)};
 	p.note_bytes.header = (ElfW(Nhdr)){.n_namesz = 4, .n_descsz = 4, .n_type = 1};
@@ -339,19 +339,19 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
 	const struct CMUnitTest tests[] = {
-		TEST(a_plain_program_can_be_accelerated),
-		TEST(a_program_without_interpreter_is_static),
-		TEST(go_is_known_by_its_note),
-		TEST(go_is_known_by_its_section),
-		TEST(other_machines_are_named),
-		TEST(another_libc_is_known_by_its_loader),
-		TEST(needed_libraries_are_looked_at),
-		TEST(set_id_bits_count_where_the_kernel_heeds_them),
-		TEST(file_capabilities),
-		TEST(scripts_are_followed_to_their_interpreter),
-		TEST(scripts_that_lead_nowhere),
-		TEST(commands_are_found_as_execvp_finds_them),
-		TEST(damaged_files_get_an_answer),
+	    TEST(a_plain_program_can_be_accelerated),
+	    TEST(a_program_without_interpreter_is_static),
+	    TEST(go_is_known_by_its_note),
+	    TEST(go_is_known_by_its_section),
+	    TEST(other_machines_are_named),
+	    TEST(another_libc_is_known_by_its_loader),
+	    TEST(needed_libraries_are_looked_at),
+	    TEST(set_id_bits_count_where_the_kernel_heeds_them),
+	    TEST(file_capabilities),
+	    TEST(scripts_are_followed_to_their_interpreter),
+	    TEST(scripts_that_lead_nowhere),
+	    TEST(commands_are_found_as_execvp_finds_them),
+	    TEST(damaged_files_get_an_answer),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

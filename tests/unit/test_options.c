@@ -126,8 +126,17 @@ static void set(const char *key, const char *value, int expected)
 
 static void values_of_each_type(void **state)
 {
-	static const char *const no_number[] = {"", "-", "1x", " 1", "1 ", "0x10", "+1", "1.5", "9223372036854775808",
-						"18446744073709551616", "99999999999999999999999"};
+	static const char *const no_number[] = {"",
+						"-",
+						"1x",
+						" 1",
+						"1 ",
+						"0x10",
+						"+1",
+						"1.5",
+						"9223372036854775808",
+						"18446744073709551616",
+						"99999999999999999999999"};
 	char long_path[OPTIONS_PATH_MAX + 1];
 
 	(void)state;
@@ -270,11 +279,14 @@ static void the_netacc_file_is_taken_as_it_is(void **state)
 		char line[160];
 		if (!row->nacc)
 			continue;
-		const char *value = row->type == OPTION_PATH ? "/var/log/netacc.log" : row->type == OPTION_CPUS ? "1-3" : "";
+		const char *value = row->type == OPTION_PATH   ? "/var/log/netacc.log"
+				    : row->type == OPTION_CPUS ? "1-3"
+							       : "";
 		if (*value)
 			snprintf(line, sizeof(line), "# int\r\n%s=%s\r\n", row->nacc, value);
 		else
-			snprintf(line, sizeof(line), "    # int\n%s = %lld   ; note\n\n", row->nacc, (long long)row->value);
+			snprintf(line, sizeof(line), "    # int\n%s = %lld   ; note\n\n", row->nacc,
+				 (long long)row->value);
 		strcat(content, line);
 	}
 	put("netacc.conf", content);
@@ -430,11 +442,11 @@ static void the_first_rule_that_matches_decides(void **state)
 static void rules_read_back_as_they_were_written(void **state)
 {
 	static const char *const rules[] = {
-		"kernel",
-		"accelerate program=nginx",
-		"kernel program=redis-server role=accept address=10.0.0.0/8 port=6379-6380",
-		"kernel role=connect address=fd00::/7 port=80",
-		"accelerate address=127.0.0.1/32",
+	    "kernel",
+	    "accelerate program=nginx",
+	    "kernel program=redis-server role=accept address=10.0.0.0/8 port=6379-6380",
+	    "kernel role=connect address=fd00::/7 port=80",
+	    "accelerate address=127.0.0.1/32",
 	};
 	char text[256];
 
@@ -450,11 +462,25 @@ static void rules_read_back_as_they_were_written(void **state)
 static void wrong_rules_are_refused(void **state)
 {
 	static const char *const rules[] = {
-		"", "allow", "program=x", "kernel x", "kernel user=root", "kernel program=", "kernel program=/bin/sh",
-		"kernel role=listen", "kernel address=10.0.0.0/33", "kernel address=localhost", "kernel address=::1/129",
-		"kernel address=10.0.0.0/", "kernel port=65536", "kernel port=7-6", "kernel port=-1", "kernel port=",
-		"kernel program=0123456789012345678901234567890123456789012345678901234567890123",
-		"kernel address=00000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000",
+	    "",
+	    "allow",
+	    "program=x",
+	    "kernel x",
+	    "kernel user=root",
+	    "kernel program=",
+	    "kernel program=/bin/sh",
+	    "kernel role=listen",
+	    "kernel address=10.0.0.0/33",
+	    "kernel address=localhost",
+	    "kernel address=::1/129",
+	    "kernel address=10.0.0.0/",
+	    "kernel port=65536",
+	    "kernel port=7-6",
+	    "kernel port=-1",
+	    "kernel port=",
+	    "kernel program=0123456789012345678901234567890123456789012345678901234567890123",
+	    "kernel "
+	    "address=00000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000",
 	};
 
 	(void)state;
@@ -514,21 +540,21 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
 	const struct CMUnitTest tests[] = {
-		TEST(every_row_takes_its_bounds_and_nothing_beyond),
-		TEST(values_of_each_type),
-		TEST(sizes_must_be_multiples_by_a_power_of_two),
-		TEST(debug_raises_the_log_level),
-		TEST(without_files_all_is_built_in),
-		TEST(later_sources_win),
-		TEST(the_netacc_file_is_taken_as_it_is),
-		TEST(each_fault_of_a_file_is_named_with_its_line),
-		TEST(a_file_that_is_none_is_named),
-		TEST(more_drop_ins_than_fit_are_named),
-		TEST(the_first_rule_that_matches_decides),
-		TEST(rules_read_back_as_they_were_written),
-		TEST(wrong_rules_are_refused),
-		TEST(rules_of_files_know_their_place),
-		TEST(the_settings_fit_into_a_state_file),
+	    TEST(every_row_takes_its_bounds_and_nothing_beyond),
+	    TEST(values_of_each_type),
+	    TEST(sizes_must_be_multiples_by_a_power_of_two),
+	    TEST(debug_raises_the_log_level),
+	    TEST(without_files_all_is_built_in),
+	    TEST(later_sources_win),
+	    TEST(the_netacc_file_is_taken_as_it_is),
+	    TEST(each_fault_of_a_file_is_named_with_its_line),
+	    TEST(a_file_that_is_none_is_named),
+	    TEST(more_drop_ins_than_fit_are_named),
+	    TEST(the_first_rule_that_matches_decides),
+	    TEST(rules_read_back_as_they_were_written),
+	    TEST(wrong_rules_are_refused),
+	    TEST(rules_of_files_know_their_place),
+	    TEST(the_settings_fit_into_a_state_file),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
