@@ -9,8 +9,12 @@ hasten_SOURCES += agent/cli/json.c agent/cli/json.h \
 	agent/cli/state_file.c agent/cli/state_file.h \
 	agent/cli/kernel_sockets.c agent/cli/kernel_sockets.h \
 	agent/cli/ss.c agent/cli/ss.h agent/cli/ss_sections.c
+hasten_SOURCES += agent/cli/child.c agent/cli/child.h \
+	agent/cli/bench.c agent/cli/bench.h agent/cli/bench_scenarios.def \
+	agent/cli/bench_run.c agent/cli/bench_parse.c agent/cli/bench_stats.c \
+	agent/cli/bench_report.c agent/cli/bench_json.c agent/cli/bench_chart.c
 hasten_CFLAGS = $(AM_CFLAGS) $(MNL_CFLAGS)
-hasten_LDADD += $(MNL_LIBS)
+hasten_LDADD += $(MNL_LIBS) -lm
 
 # Names that NetACC users' scripts have.
 NETACC_NAMES = netacc_run netacc_ss
