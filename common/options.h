@@ -9,8 +9,8 @@
  * program (AT_SECURE) the environment is not looked at.
  *
  * Safe inside a foreign process: no allocation, no logging, no exit, no locale, errno is preserved, at most
- * 4 KiB of stack. It calls open, fstat, read, getdents64 and close: a library that intercepts them loads its
- * options after it bound the real ones.
+ * 4 KiB of stack before report. It calls open, fstat, read, getdents64 and close: a library that intercepts them
+ * loads its options after it bound the real ones.
  * Not thread safe on one object; distinct objects may be loaded at once. */
 #ifndef HASTEN_OPTIONS_H
 #define HASTEN_OPTIONS_H

@@ -294,8 +294,8 @@ static int insert_name(struct hasten_options *o, unsigned first, const char *nam
 	return 0;
 }
 
-/* opendir allocates; getdents64 does not. */
-static void list_drop_ins(struct loading *l, const char *path)
+/* opendir allocates; getdents64 does not. Not inlined, so that its buffer is off the stack before files are read. */
+__attribute__((noinline)) static void list_drop_ins(struct loading *l, const char *path)
 {
 	_Alignas(struct dirent64) char buf[1024];
 	unsigned first = l->o->n_files;

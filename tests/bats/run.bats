@@ -65,7 +65,7 @@ compile() { # OUTPUT FLAG...: a program that prints "ran"
 	run "$hasten" run "$dir/none"
 	[ "$status" -eq 127 ]
 	[[ $output == *"$dir/none: no such command"* ]]
-	run "$hasten" run no-such-command-anywhere
+	PATH=/usr/bin:/bin run "$hasten" run no-such-command-anywhere
 	[ "$status" -eq 127 ]
 	echo text >"$dir/text"
 	run "$hasten" run "$dir/text"
