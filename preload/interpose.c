@@ -1,3 +1,397 @@
-/* see ARCHITECTURE.md */
-extern int hasten_preload;
-int hasten_preload;
+/* Data calls. Every wrapper has one shape: the socket behind fd, or the kernel's call; lane or kernel; the kernel's
+ * call counted in and out. */
+#include "preload/interpose.h"
+#include "preload/io.h"
+#include "preload/lane/lane.h"
+#include "preload/link/ring.h"
+#include "preload/real.h"
+#include "preload/state.h"
+#include "preload/switch.h"
+#include "preload/wait/waitset.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define RECEIVE(fd, kernel, iov, n, flags) ({ \
+	ENSURE_REAL(); \
+	struct sock *s_ = sock_of(fd); \
+	ssize_t r_; \
+	if (likely(!s_)) { \
+		r_ = kernel; \
+	} else { \
+		do { \
+			if (!io_rx_enter(s_, fd)) { \
+				r_ = kernel; \
+				io_rx_exit(s_); \
+				break; \
+			} \
+			r_ = io_receive(s_, fd, iov, n, flags); \
+			if (r_ != USE_KERNEL) \
+				r_ = EDGE(r_); \
+		} while (unlikely(r_ == USE_KERNEL)); \
+		sock_unpin(s_); \
+	} \
+	r_; })
+
+#define SEND(fd, kernel, iov, n, flags) ({ \
+	ENSURE_REAL(); \
+	struct sock *s_ = sock_of(fd); \
+	ssize_t r_; \
+	if (likely(!s_)) { \
+		r_ = kernel; \
+	} else { \
+		r_ = io_tx_enter(s_, fd) ? io_send(s_, fd, iov, n, flags) : USE_KERNEL_COUNTED; \
+		if (r_ == USE_KERNEL_COUNTED) { \
+			r_ = kernel; \
+			io_tx_exit(s_); \
+		} else { \
+			r_ = EDGE(r_); \
+		} \
+		sock_unpin(s_); \
+	} \
+	r_; })
+
+EXPORT ssize_t read(int fd, void *buf, size_t n)
+{
+	struct iovec iov = {buf, n};
+	return RECEIVE(fd, real.read(fd, buf, n), &iov, 1, 0);
+}
+
+EXPORT ssize_t __read_chk(int fd, void *buf, size_t n, size_t size)
+{
+	struct iovec iov = {buf, n};
+	return RECEIVE(fd, real.__read_chk(fd, buf, n, size), &iov, n <= size ? 1 : (abort_overflow(), 1), 0);
+}
+
+EXPORT ssize_t readv(int fd, const struct iovec *iov, int n)
+{
+	if (n < 0 || n > IOV_MAX)
+		return ENSURE_REAL_RETURN(real.readv(fd, iov, n));
+	return RECEIVE(fd, real.readv(fd, iov, n), iov, n, 0);
+}
+
+EXPORT ssize_t recv(int fd, void *buf, size_t n, int flags)
+{
+	struct iovec iov = {buf, n};
+	return RECEIVE(fd, real.recv(fd, buf, n, flags), &iov, 1, flags);
+}
+
+EXPORT ssize_t __recv_chk(int fd, void *buf, size_t n, size_t size, int flags)
+{
+	struct iovec iov = {buf, n};
+	return RECEIVE(fd, real.__recv_chk(fd, buf, n, size, flags), &iov, n <= size ? 1 : (abort_overflow(), 1), flags);
+}
+
+/* TCP names no sender: the address comes back empty, as the kernel does it. */
+static ssize_t no_name(ssize_t r, struct sockaddr *from, socklen_t *len)
+{
+	if (r >= 0 && from && len)
+		*len = 0;
+	return r;
+}
+
+EXPORT ssize_t recvfrom(int fd, void *buf, size_t n, int flags, struct sockaddr *from, socklen_t *len)
+{
+	struct iovec iov = {buf, n};
+	return RECEIVE(fd, real.recvfrom(fd, buf, n, flags, from, len), &iov, (no_name(0, from, len), 1), flags);
+}
+
+EXPORT ssize_t __recvfrom_chk(int fd, void *buf, size_t n, size_t size, int flags, struct sockaddr *from, socklen_t *len)
+{
+	struct iovec iov = {buf, n};
+	return RECEIVE(fd, real.__recvfrom_chk(fd, buf, n, size, flags, from, len), &iov,
+		       n <= size ? (no_name(0, from, len), 1) : (abort_overflow(), 1), flags);
+}
+
+static void no_control(struct msghdr *m)
+{
+	m->msg_namelen = 0;
+	m->msg_controllen = 0;
+	m->msg_flags = 0;
+}
+
+EXPORT ssize_t recvmsg(int fd, struct msghdr *m, int flags)
+{
+	ENSURE_REAL();
+	struct sock *s = sock_of(fd);
+	if (likely(!s))
+		return real.recvmsg(fd, m, flags);
+	ssize_t r;
+	do {
+		if (!io_rx_enter(s, fd) || !m || m->msg_iovlen > IOV_MAX || flags & (MSG_ERRQUEUE | MSG_OOB)) {
+			r = real.recvmsg(fd, m, flags);
+			io_rx_exit(s);
+			break;
+		}
+		r = io_receive(s, fd, m->msg_iov, m->msg_iovlen, flags);
+		if (r >= 0)
+			no_control(m);
+		if (r != USE_KERNEL)
+			r = EDGE(r);
+	} while (r == USE_KERNEL);
+	sock_unpin(s);
+	return r;
+}
+
+EXPORT int recvmmsg(int fd, struct mmsghdr *v, unsigned n, int flags, struct timespec *timeout)
+{
+	ENSURE_REAL();
+	if (likely(!fdtab_sock(fd)))
+		return real.recvmmsg(fd, v, n, flags, timeout);
+	uint64_t end = timeout ? now_ns() + timeout->tv_sec * 1000000000ull + timeout->tv_nsec : UINT64_MAX;
+	unsigned done = 0;
+	for (; done < n && done < IOV_MAX; done++) {
+		ssize_t r = recvmsg(fd, &v[done].msg_hdr, flags & ~MSG_WAITFORONE);
+		if (r < 0)
+			break;
+		v[done].msg_len = r;
+		if (flags & MSG_WAITFORONE)
+			flags |= MSG_DONTWAIT;
+		if (now_ns() >= end) {
+			done++;
+			break;
+		}
+	}
+	return done ? (int)done : n ? -1 : 0;
+}
+
+EXPORT ssize_t write(int fd, const void *buf, size_t n)
+{
+	struct iovec iov = {(void *)buf, n};
+	return SEND(fd, real.write(fd, buf, n), &iov, 1, 0);
+}
+
+EXPORT ssize_t writev(int fd, const struct iovec *iov, int n)
+{
+	if (n < 0 || n > IOV_MAX)
+		return ENSURE_REAL_RETURN(real.writev(fd, iov, n));
+	return SEND(fd, real.writev(fd, iov, n), iov, n, 0);
+}
+
+/* Urgent data lives in the kernel's stream only. */
+static void oob(int fd, int flags)
+{
+	struct sock *s = flags & MSG_OOB ? sock_of(fd) : NULL;
+	if (unlikely(s)) {
+		switch_leave(s, fd, REASON_URGENT);
+		sock_unpin(s);
+	}
+}
+
+EXPORT ssize_t send(int fd, const void *buf, size_t n, int flags)
+{
+	struct iovec iov = {(void *)buf, n};
+	oob(fd, flags);
+	return SEND(fd, real.send(fd, buf, n, flags), &iov, 1, flags);
+}
+
+EXPORT ssize_t sendto(int fd, const void *buf, size_t n, int flags, const struct sockaddr *to, socklen_t len)
+{
+	struct iovec iov = {(void *)buf, n};
+	oob(fd, flags);
+	return SEND(fd, real.sendto(fd, buf, n, flags, to, len), &iov, 1, flags);
+}
+
+/* Descriptors that go to another process leave us first. */
+static void passing(const struct msghdr *m)
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR((struct msghdr *)m, c)) {
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS || c->cmsg_len < CMSG_LEN(0))
+			continue;
+		size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		for (size_t i = 0; i < n; i++) {
+			int fd;
+			memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(fd));
+			struct sock *s = sock_of(fd);
+			if (s) {
+				switch_leave(s, fd, REASON_PASSED);
+				sock_unpin(s);
+			}
+		}
+	}
+}
+
+EXPORT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
+{
+	ENSURE_REAL();
+	if (unlikely(m && m->msg_control && m->msg_controllen >= sizeof(struct cmsghdr)))
+		passing(m);
+	oob(fd, flags);
+	struct sock *s = sock_of(fd);
+	if (likely(!s))
+		return real.sendmsg(fd, m, flags);
+	ssize_t r = USE_KERNEL_COUNTED;
+	if (!m || m->msg_iovlen > IOV_MAX)
+		atomic_fetch_add(&s->tx_inside, 1);
+	else if (io_tx_enter(s, fd))
+		r = io_send(s, fd, m->msg_iov, m->msg_iovlen, flags);
+	if (r == USE_KERNEL_COUNTED) {
+		r = real.sendmsg(fd, m, flags);
+		io_tx_exit(s);
+	} else {
+		r = EDGE(r);
+	}
+	sock_unpin(s);
+	return r;
+}
+
+EXPORT int sendmmsg(int fd, struct mmsghdr *v, unsigned n, int flags)
+{
+	ENSURE_REAL();
+	if (likely(!fdtab_sock(fd))) {
+		for (unsigned i = 0; v && i < n && i < IOV_MAX; i++)
+			if (unlikely(v[i].msg_hdr.msg_control && v[i].msg_hdr.msg_controllen >= sizeof(struct cmsghdr)))
+				passing(&v[i].msg_hdr);
+		return real.sendmmsg(fd, v, n, flags);
+	}
+	unsigned done = 0;
+	for (; done < n && done < IOV_MAX; done++) {
+		ssize_t r = sendmsg(fd, &v[done].msg_hdr, flags);
+		if (r < 0)
+			break;
+		v[done].msg_len = r;
+	}
+	return done ? (int)done : n ? -1 : 0;
+}
+
+#define COPY 16384 /* on the stack: thread-local memory would come out of every thread's stack */
+
+/* File to lane: the bytes have to pass through us, the rules of offset and position are the kernel's. */
+static ssize_t copy_file(struct sock *s, int out, int in, off64_t *offset, size_t n)
+{
+	struct stat st;
+	if (fstat(in, &st) < 0)
+		return -errno;
+	if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))
+		return -EINVAL;
+	off64_t at = offset ? *offset : lseek64(in, 0, SEEK_CUR);
+	if (at < 0)
+		return offset ? -EINVAL : -errno;
+	uint8_t buf[COPY];
+	size_t done = 0;
+	ssize_t r = 0;
+	while (done < n) {
+		r = pread64(in, buf, n - done < COPY ? n - done : COPY, at);
+		if (r <= 0) {
+			r = r < 0 ? -errno : 0;
+			break;
+		}
+		struct iovec iov = {buf, r};
+		ssize_t want = r;
+		r = io_tx_enter(s, out) ? io_send(s, out, &iov, 1, 0) : USE_KERNEL_COUNTED;
+		if (r == USE_KERNEL_COUNTED) {
+			r = real.send(out, buf, want, 0);
+			if (r < 0)
+				r = -errno;
+			io_tx_exit(s);
+		}
+		if (r < 0)
+			break;
+		done += r;
+		at += r;
+		if (r < want)
+			break;
+	}
+	if (offset)
+		*offset = at;
+	else if (done)
+		lseek64(in, at, SEEK_SET);
+	return done ? (ssize_t)done : r;
+}
+
+EXPORT ssize_t sendfile64(int out, int in, off64_t *offset, size_t n)
+{
+	ENSURE_REAL();
+	struct sock *s = sock_of(out);
+	if (likely(!s))
+		return real.sendfile64(out, in, offset, n);
+	ssize_t r;
+	if (io_tx_enter(s, out)) {
+		r = copy_file(s, out, in, offset, n);
+		r = EDGE(r);
+	} else {
+		r = real.sendfile64(out, in, offset, n);
+		io_tx_exit(s);
+	}
+	sock_unpin(s);
+	return r;
+}
+
+EXPORT ssize_t sendfile(int out, int in, off_t *offset, size_t n)
+{
+	return sendfile64(out, in, (off64_t *)offset, n); /* off_t is 64 bits on every platform that is built */
+}
+
+EXPORT ssize_t splice(int in, off64_t *in_off, int out, off64_t *out_off, size_t n, unsigned flags)
+{
+	ENSURE_REAL();
+	struct sock *from = sock_of(in), *to = sock_of(out);
+	ssize_t r;
+	uint8_t buf[COPY];
+	struct iovec iov = {buf, n < COPY ? n : COPY};
+	int dontwait = flags & SPLICE_F_NONBLOCK ? MSG_DONTWAIT : 0;
+	if (from && from->slot && io_rx_enter(from, in)) {
+		/* copied, put into the pipe, and only what fitted is taken */
+		r = in_off ? -ESPIPE : io_receive(from, in, &iov, 1, MSG_PEEK | dontwait);
+		if (r == USE_KERNEL) {
+			r = real.splice(in, in_off, out, out_off, n, flags);
+		} else {
+			if (r > 0) {
+				r = real.write(out, buf, r);
+				r = r < 0 ? -errno : r;
+			}
+			if (r > 0) {
+				iov.iov_len = r;
+				io_receive(from, in, &iov, 1, MSG_DONTWAIT);
+			}
+			r = EDGE(r);
+		}
+	} else if (to && to->slot && io_tx_enter(to, out)) {
+		/* no more than there is room for: what was taken out of the pipe must fit */
+		if (to->slot->tx.mode == MODE_LANE && (dontwait || to->slot->nonblock)) {
+			size_t room = ring_room(tx_ring(to->slot), tx_limit(to->slot));
+			if (room < iov.iov_len)
+				iov.iov_len = room;
+		}
+		r = out_off ? -ESPIPE : !iov.iov_len && n ? -EAGAIN : 0;
+		if (!r && n) {
+			r = real.read(in, buf, iov.iov_len);
+			r = r < 0 ? -errno : r;
+		}
+		if (r > 0) {
+			iov.iov_len = r;
+			ssize_t put = io_send(to, out, &iov, 1, 0);
+			if (put == USE_KERNEL_COUNTED) {
+				put = real.send(out, buf, r, 0);
+				io_tx_exit(to);
+				r = put;
+			} else {
+				r = EDGE(put);
+			}
+		} else {
+			r = EDGE(r);
+		}
+	} else {
+		r = real.splice(in, in_off, out, out_off, n, flags);
+		if (from && from->slot)
+			io_rx_exit(from);
+		if (to && to->slot)
+			io_tx_exit(to);
+	}
+	if (from)
+		sock_unpin(from);
+	if (to)
+		sock_unpin(to);
+	return r;
+}
+
+EXPORT ssize_t tee(int in, int out, size_t n, unsigned flags)
+{
+	ENSURE_REAL();
+	return real.tee(in, out, n, flags); /* pipes only: the kernel says EINVAL for sockets */
+}

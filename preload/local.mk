@@ -1,5 +1,29 @@
+# libhasten.so. The library links nothing but libc; every symbol is bound at load time (-z now), none is left open
+# (-z defs), and only the intercepted calls are exported.
 pkglib_LTLIBRARIES += libhasten.la
-libhasten_la_SOURCES = preload/interpose.c
+libhasten_la_SOURCES = \
+	preload/calls.def \
+	preload/calls_fd.c \
+	preload/calls_sock.c \
+	preload/discover/registry.c preload/discover/registry.h \
+	preload/family.c preload/family.h \
+	preload/fdtab.c preload/fdtab.h \
+	preload/init.c preload/init.h \
+	preload/interpose.c preload/interpose.h \
+	preload/io.c preload/io.h \
+	preload/lane/fault.c preload/lane/lane.c preload/lane/lane.h preload/lane/shm.c \
+	preload/leave.c \
+	preload/link/format.h preload/link/link.c preload/link/link.h preload/link/ring.c preload/link/ring.h \
+	preload/proc/creds.c preload/proc/process.c preload/proc/signal.c \
+	preload/real.c preload/real.h \
+	preload/sock.c preload/sock.h \
+	preload/state.c preload/state.h \
+	preload/stats/stats.c preload/stats/stats.h \
+	preload/switch.c preload/switch.h \
+	preload/wait/epoll.c preload/wait/poll.c preload/wait/wait.c preload/wait/waitset.h \
+	preload/wait/waker.c preload/wait/waker.h
+# interposed calls are our own definitions: fortified inlines of libc would define them twice
+libhasten_la_CFLAGS = $(AM_CFLAGS) -fPIC -U_FORTIFY_SOURCE -fno-semantic-interposition -ftls-model=initial-exec
 libhasten_la_LIBADD = libcommon.la
-libhasten_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -Wl,-z,now -Wl,-z,defs
+libhasten_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -Wl,-z,now -Wl,-z,defs -Wl,-z,nodelete
 dist_doc_DATA += preload/hasten.conf.example

@@ -1,0 +1,267 @@
+/* Calls on descriptors: what a number means changes here. */
+#include "preload/interpose.h"
+#include "preload/io.h"
+#include "preload/real.h"
+#include "preload/sock.h"
+#include "preload/state.h"
+#include "preload/switch.h"
+#include "preload/wait/waitset.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/sockios.h>
+#include <stdarg.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef CLOSE_RANGE_CLOEXEC
+#define CLOSE_RANGE_CLOEXEC (1u << 2)
+#endif
+#ifndef CLOSE_RANGE_UNSHARE
+#define CLOSE_RANGE_UNSHARE (1u << 1)
+#endif
+
+/* Drops what we know of a number whose file goes. */
+static void forget(int fd, uintptr_t e)
+{
+	if (fd_kind(e) == FD_SOCK)
+		sock_close((struct sock *)(e - FD_SOCK), fd);
+	else if (fd_kind(e) == FD_EPOLL)
+		waitset_close((struct waitset *)(e - FD_EPOLL), fd);
+}
+
+EXPORT int close(int fd)
+{
+	ENSURE_REAL();
+	uintptr_t e = fdtab_get(fd);
+	if (likely(!e) || self_thread.vfork_child)
+		return real.close(fd);
+	if (fd_kind(e) == FD_OWN) {
+		errno = EBADF; /* the program never opened it */
+		return -1;
+	}
+	int saved = errno;
+	forget(fd, e);
+	errno = saved;
+	return real.close(fd);
+}
+
+EXPORT int close_range(unsigned first, unsigned last, int flags)
+{
+	ENSURE_REAL();
+	if (first > last || flags & ~(int)CLOSE_RANGE_UNSHARE || self_thread.vfork_child)
+		return real.close_range ? real.close_range(first, last, flags) : (errno = ENOSYS, -1);
+	/* Our own descriptors lie high and few: the ranges between them go to the kernel. */
+	unsigned from = first;
+	int r = 0;
+	for (unsigned fd = first; fd <= last && (int)fd >= 0 && (int)fd <= fdtab_highest; fd++) {
+		uintptr_t e = fdtab_get(fd);
+		if (!e)
+			continue;
+		if (fd_kind(e) != FD_OWN) {
+			forget(fd, e);
+			continue;
+		}
+		if (fd > from)
+			r |= real.close_range(from, fd - 1, flags);
+		from = fd + 1;
+	}
+	if (from <= last)
+		r |= real.close_range(from, last, flags);
+	return r ? -1 : 0;
+}
+
+EXPORT void closefrom(int first)
+{
+	ENSURE_REAL();
+	if (self_thread.vfork_child)
+		real.closefrom(first);
+	else
+		close_range(first < 0 ? 0 : first, UINT_MAX, 0);
+}
+
+static int also(int fd, int r)
+{
+	if (r < 0 || self_thread.vfork_child)
+		return r;
+	uintptr_t e = fdtab_get(fd);
+	if (fd_kind(e) == FD_SOCK)
+		sock_dup((struct sock *)(e - FD_SOCK), r);
+	else if (fd_kind(e) == FD_EPOLL)
+		waitset_dup((struct waitset *)(e - FD_EPOLL), r);
+	return r;
+}
+
+EXPORT int dup(int fd)
+{
+	ENSURE_REAL();
+	return also(fd, real.dup(fd));
+}
+
+static bool replaceable(int fd, int to)
+{
+	if (fd_kind(fdtab_get(to)) == FD_OWN)
+		return false;
+	if (fd != to && fdtab_get(to) && !self_thread.vfork_child && real.fcntl(fd, F_GETFD) >= 0)
+		forget(to, fdtab_get(to));
+	return true;
+}
+
+EXPORT int dup2(int fd, int to)
+{
+	ENSURE_REAL();
+	if (!replaceable(fd, to)) {
+		errno = EBADF; /* beyond the program's limit of open files */
+		return -1;
+	}
+	int r = real.dup2(fd, to);
+	return fd == to ? r : also(fd, r);
+}
+
+EXPORT int dup3(int fd, int to, int flags)
+{
+	ENSURE_REAL();
+	if (fd == to || flags & ~O_CLOEXEC)
+		return real.dup3(fd, to, flags);
+	if (!replaceable(fd, to)) {
+		errno = EBADF;
+		return -1;
+	}
+	return also(fd, real.dup3(fd, to, flags));
+}
+
+static int control(int fd, int cmd, void *arg)
+{
+	struct sock *s = self_thread.vfork_child ? NULL : fdtab_sock(fd);
+	if (s && cmd == F_SETFL && s->slot && (long)arg & O_ASYNC)
+		switch_leave(s, fd, REASON_SOCKOPT); /* SIGIO is the kernel's to send */
+	int r = real.fcntl(fd, cmd, arg);
+	if (r < 0)
+		return r;
+	if (cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC)
+		return also(fd, r);
+	if (s && cmd == F_SETFL && s->slot)
+		s->slot->nonblock = ((long)arg & O_NONBLOCK) != 0;
+	return r;
+}
+
+EXPORT int fcntl(int fd, int cmd, ...)
+{
+	ENSURE_REAL();
+	va_list ap;
+	va_start(ap, cmd);
+	void *arg = va_arg(ap, void *);
+	va_end(ap);
+	return control(fd, cmd, arg);
+}
+
+EXPORT int fcntl64(int fd, int cmd, ...)
+{
+	ENSURE_REAL();
+	va_list ap;
+	va_start(ap, cmd);
+	void *arg = va_arg(ap, void *);
+	va_end(ap);
+	return control(fd, cmd, arg);
+}
+
+EXPORT int ioctl(int fd, unsigned long request, ...)
+{
+	ENSURE_REAL();
+	va_list ap;
+	va_start(ap, request);
+	void *arg = va_arg(ap, void *);
+	va_end(ap);
+	struct sock *s = self_thread.vfork_child ? NULL : sock_of(fd);
+	if (likely(!s))
+		return real.ioctl(fd, request, arg);
+	int r;
+	long n = -1;
+	if (arg && request == FIONREAD)
+		n = io_readable_bytes(s, fd);
+	else if (arg && request == SIOCOUTQ)
+		n = io_unsent_bytes(s, fd);
+	if (n >= 0) {
+		*(int *)arg = n < INT_MAX ? (int)n : INT_MAX;
+		r = 0;
+	} else {
+		if (request == FIOASYNC && s->slot)
+			switch_leave(s, fd, REASON_SOCKOPT);
+		r = real.ioctl(fd, request, arg);
+		if (r == 0 && request == FIONBIO && s->slot)
+			s->slot->nonblock = *(int *)arg != 0;
+	}
+	sock_unpin(s);
+	return r;
+}
+
+EXPORT FILE *fdopen(int fd, const char *mode)
+{
+	ENSURE_REAL();
+	struct sock *s = sock_of(fd);
+	if (s) {
+		/* stdio reads and writes inside libc, past every wrapper */
+		if (s->slot)
+			switch_leave(s, fd, REASON_STDIO);
+		else
+			sock_plain(s, REASON_STDIO);
+		sock_unpin(s);
+	}
+	return real.fdopen(fd, mode);
+}
+
+/* Programs that make their system calls by number (libuv closes sockets so) get the same treatment. */
+EXPORT long syscall(long number, ...)
+{
+	ENSURE_REAL();
+	long a[6];
+	va_list ap;
+	va_start(ap, number);
+	for (int i = 0; i < 6; i++)
+		a[i] = va_arg(ap, long);
+	va_end(ap);
+	switch (number) {
+	case SYS_close: return close(a[0]);
+	case SYS_read: return read(a[0], (void *)a[1], a[2]);
+	case SYS_write: return write(a[0], (const void *)a[1], a[2]);
+	case SYS_readv: return readv(a[0], (const struct iovec *)a[1], a[2]);
+	case SYS_writev: return writev(a[0], (const struct iovec *)a[1], a[2]);
+	case SYS_recvfrom: return recvfrom(a[0], (void *)a[1], a[2], a[3], (struct sockaddr *)a[4], (socklen_t *)a[5]);
+	case SYS_sendto: return sendto(a[0], (const void *)a[1], a[2], a[3], (const struct sockaddr *)a[4], a[5]);
+	case SYS_recvmsg: return recvmsg(a[0], (struct msghdr *)a[1], a[2]);
+	case SYS_sendmsg: return sendmsg(a[0], (const struct msghdr *)a[1], a[2]);
+	case SYS_recvmmsg: return recvmmsg(a[0], (struct mmsghdr *)a[1], a[2], a[3], (struct timespec *)a[4]);
+	case SYS_sendmmsg: return sendmmsg(a[0], (struct mmsghdr *)a[1], a[2], a[3]);
+	case SYS_shutdown: return shutdown(a[0], a[1]);
+	case SYS_socket: return socket(a[0], a[1], a[2]);
+	case SYS_connect: return connect(a[0], (const struct sockaddr *)a[1], a[2]);
+	case SYS_listen: return listen(a[0], a[1]);
+	case SYS_accept4: return accept4(a[0], (struct sockaddr *)a[1], (socklen_t *)a[2], a[3]);
+	case SYS_setsockopt: return setsockopt(a[0], a[1], a[2], (const void *)a[3], a[4]);
+	case SYS_getsockopt: return getsockopt(a[0], a[1], a[2], (void *)a[3], (socklen_t *)a[4]);
+	case SYS_dup: return dup(a[0]);
+	case SYS_dup3: return dup3(a[0], a[1], a[2]);
+	case SYS_fcntl: return fcntl(a[0], a[1], (void *)a[2]);
+	case SYS_ioctl: return ioctl(a[0], a[1], (void *)a[2]);
+	case SYS_epoll_create1: return epoll_create1(a[0]);
+	case SYS_epoll_ctl: return epoll_ctl(a[0], a[1], a[2], (struct epoll_event *)a[3]);
+#ifdef SYS_close_range
+	case SYS_close_range: return close_range(a[0], a[1], a[2]);
+#endif
+#ifdef SYS_dup2
+	case SYS_dup2: return dup2(a[0], a[1]);
+	case SYS_accept: return accept(a[0], (struct sockaddr *)a[1], (socklen_t *)a[2]);
+	case SYS_poll: return poll((struct pollfd *)a[0], a[1], a[2]);
+	case SYS_epoll_wait: return epoll_wait(a[0], (struct epoll_event *)a[1], a[2], a[3]);
+#endif
+#ifdef SYS_io_uring_setup
+	case SYS_io_uring_setup:
+		switch_leave_all(REASON_IO_URING);
+		active = false;
+		break;
+#endif
+	}
+	return real.syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}

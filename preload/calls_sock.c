@@ -1,0 +1,287 @@
+/* Calls that make, connect and configure sockets. The kernel does each exactly as asked, when asked. */
+#include "preload/discover/registry.h"
+#include "preload/interpose.h"
+#include "preload/io.h"
+#include "preload/link/link.h"
+#include "preload/real.h"
+#include "preload/sock.h"
+#include "preload/state.h"
+#include "preload/stats/stats.h"
+#include "preload/switch.h"
+#include "preload/wait/waitset.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <unistd.h>
+
+EXPORT int socket(int domain, int type, int protocol)
+{
+	ENSURE_REAL();
+	int fd = real.socket(domain, type, protocol);
+	if (fd >= 0 && (domain == AF_INET || domain == AF_INET6) && (type & 0xf) == SOCK_STREAM &&
+	    (protocol == 0 || protocol == IPPROTO_TCP) && !self_thread.vfork_child)
+		sock_new(fd, SOCK_NEW);
+	return fd;
+}
+
+EXPORT int bind(int fd, const struct sockaddr *addr, socklen_t len)
+{
+	ENSURE_REAL();
+	return real.bind(fd, addr, len);
+}
+
+/* A listener that another program opened (socket activation, a parent's) is known from its first accept or listen. */
+static struct sock *listener(int fd)
+{
+	struct sock *s = fdtab_sock(fd);
+	if (s || fdtab_get(fd))
+		return s;
+	int protocol = 0, listening = 0;
+	socklen_t len = sizeof(int);
+	if (real.getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &len) < 0 || protocol != IPPROTO_TCP ||
+	    real.getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &len) < 0 || !listening)
+		return NULL;
+	return sock_new(fd, SOCK_NEW);
+}
+
+static void listening(struct sock *s, int fd)
+{
+	if (atomic_load(&s->stage) != SOCK_NEW || !state_start(fd))
+		return;
+	static const struct in6_addr any;
+	if (sock_addrs(fd, &s->at, NULL) < 0 ||
+	    !options_allow(&options, program_name, RULE_ACCEPT, &any, s->at.port))
+		return;
+	registry_listen(&s->at);
+	atomic_store(&s->stage, SOCK_LISTENER);
+}
+
+EXPORT int listen(int fd, int backlog)
+{
+	ENSURE_REAL();
+	int r = real.listen(fd, backlog);
+	if (r == 0 && !self_thread.vfork_child) {
+		int saved = errno;
+		struct sock *s = listener(fd);
+		if (s)
+			listening(s, fd);
+		errno = saved;
+	}
+	return r;
+}
+
+static void accepted(int listening_fd, int fd, const struct sockaddr *from, socklen_t len)
+{
+	struct sock *l = listener(listening_fd);
+	if (!l)
+		return;
+	listening(l, listening_fd);
+	struct state_addr peer;
+	if (atomic_load(&l->stage) != SOCK_LISTENER || !active || !addr_from(from, len, &peer))
+		return;
+	struct in6_addr ip;
+	memcpy(&ip, peer.ip, 16);
+	if (options.n_rules && !options_allow(&options, program_name, RULE_ACCEPT, &ip, l->at.port))
+		return;
+	struct sock *s = sock_new(fd, SOCK_ACCEPTED);
+	if (!s)
+		return;
+	s->at = peer;
+	s->sndbuf = l->sndbuf;
+	s->rcvbuf = l->rcvbuf;
+	s->lowat = l->lowat;
+	if (options.promote == PROMOTE_EAGER && sock_slot(s, fd, ROLE_ACCEPT, &peer)) {
+		switch_offer(s, fd);
+		if (atomic_load(&s->stage) == SOCK_OFFERED)
+			switch_agree(s, fd);
+	}
+}
+
+EXPORT int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
+{
+	ENSURE_REAL();
+	struct sockaddr_storage from;
+	socklen_t n = sizeof(from);
+	if (self_thread.vfork_child || (fdtab_get(fd) && !fdtab_sock(fd)))
+		return real.accept4(fd, addr, len, flags);
+	if (addr && !len)
+		return real.accept4(fd, addr, len, flags); /* EFAULT, the kernel's way */
+	int r = real.accept4(fd, (struct sockaddr *)&from, &n, flags);
+	if (r < 0)
+		return r;
+	if (addr) {
+		memcpy(addr, &from, n < *len ? n : *len);
+		*len = n;
+	}
+	int saved = errno;
+	accepted(fd, r, (struct sockaddr *)&from, n);
+	errno = saved;
+	return r;
+}
+
+EXPORT int accept(int fd, struct sockaddr *addr, socklen_t *len)
+{
+	return accept4(fd, addr, len, 0);
+}
+
+/* connect to a listed address on this host: published, so that the acceptor finds us. */
+static void connecting(struct sock *s, int fd, const struct sockaddr *addr, socklen_t len)
+{
+	struct state_addr to;
+	if (!addr_from(addr, len, &to) || !state_start(fd))
+		return;
+	if (!registry_listed(&to)) {
+		s->reason = REASON_PEER_PLAIN;
+		return;
+	}
+	struct in6_addr ip;
+	memcpy(&ip, to.ip, 16);
+	if (options.n_rules && !options_allow(&options, program_name, RULE_CONNECT, &ip, to.port)) {
+		s->reason = REASON_RULE;
+		return;
+	}
+	struct state_addr local, peer;
+	if (sock_addrs(fd, &local, NULL) < 0)
+		return;
+	/* The name of the other end as it will see it: connecting to 0.0.0.0 or :: reaches the loopback address. */
+	if (sock_addrs(fd, NULL, &peer) < 0)
+		peer = to;
+	static const uint8_t loop4[13] = {[10] = 0xff, 0xff, 127};
+	bool loopback = !memcmp(peer.ip, loop4, 13) || (peer.ip[15] == 1 && !memcmp(peer.ip, (uint8_t[15]){0}, 15));
+	if (!loopback && memcmp(local.ip, peer.ip, 16)) {
+		s->reason = REASON_REMOTE;
+		return;
+	}
+	if (link_rendezvous() < 0 || !sock_slot(s, fd, ROLE_CONNECT, &peer))
+		return;
+	if (!sock_publish(s)) {
+		sock_plain(s, REASON_LIMIT);
+		return;
+	}
+	stats_row_new(s, fd);
+	atomic_store(&s->stage, SOCK_PUBLISHED);
+}
+
+/* connect to AF_UNSPEC ends the connection; the socket begins anew. */
+static void disconnecting(struct sock *s, int fd)
+{
+	if (!s->slot) {
+		atomic_store(&s->stage, SOCK_NEW);
+		return;
+	}
+	io_close(s, fd);
+	stats_row_free(s);
+	atomic_store(&s->slot->rx.mode, MODE_KERNEL);
+	atomic_store(&s->slot->tx.mode, MODE_KERNEL);
+	waitset_modes_changed(s);
+	sock_plain(s, REASON_ENDED);
+	sock_drop_slot(s);
+	atomic_store(&s->stage, SOCK_NEW);
+}
+
+EXPORT int connect(int fd, const struct sockaddr *addr, socklen_t len)
+{
+	ENSURE_REAL();
+	struct sock *s = self_thread.vfork_child ? NULL : fdtab_sock(fd);
+	if (s && addr && len >= sizeof(addr->sa_family) && addr->sa_family == AF_UNSPEC) {
+		int r = real.connect(fd, addr, len);
+		if (r == 0)
+			disconnecting(s, fd);
+		return r;
+	}
+	int r = real.connect(fd, addr, len);
+	if (s && (r == 0 || errno == EINPROGRESS) && addr && atomic_load(&s->stage) == SOCK_NEW) {
+		int saved = errno;
+		connecting(s, fd, addr, len);
+		errno = saved;
+	}
+	return r;
+}
+
+EXPORT int shutdown(int fd, int how)
+{
+	ENSURE_REAL();
+	struct sock *s = sock_of(fd);
+	if (s) {
+		if (s->slot && how >= SHUT_RD && how <= SHUT_RDWR && atomic_load(&s->stage) >= SOCK_OFFERED)
+			io_shutdown(s, fd, how);
+		sock_unpin(s);
+	}
+	return real.shutdown(fd, how);
+}
+
+EXPORT int getsockopt(int fd, int level, int name, void *value, socklen_t *len)
+{
+	ENSURE_REAL();
+	int r = real.getsockopt(fd, level, name, value, len);
+	if (r == 0 && level == SOL_SOCKET && name == SO_ERROR && *len == sizeof(int)) {
+		struct sock *s = sock_of(fd);
+		if (s) {
+			s->kernel_events &= ~EPOLLERR;
+			sock_unpin(s);
+		}
+	}
+	return r;
+}
+
+#ifndef TCP_ULP
+#define TCP_ULP 31
+#endif
+#ifndef TCP_REPAIR
+#define TCP_REPAIR 19
+#endif
+
+EXPORT int setsockopt(int fd, int level, int name, const void *value, socklen_t len)
+{
+	ENSURE_REAL();
+	struct sock *s = self_thread.vfork_child ? NULL : fdtab_sock(fd);
+	if (!s)
+		return real.setsockopt(fd, level, name, value, len);
+	if (level == IPPROTO_TCP && (name == TCP_ULP || name == TCP_REPAIR) && s->slot)
+		switch_leave(s, fd, REASON_SOCKOPT);
+	int r = real.setsockopt(fd, level, name, value, len);
+	if (r < 0 || level != SOL_SOCKET)
+		return r;
+	int v = 0;
+	socklen_t n = sizeof(v);
+	switch (name) {
+	case SO_SNDBUF:
+	case SO_SNDBUFFORCE:
+		if (real.getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &v, &n) == 0) {
+			s->sndbuf = v;
+			if (s->slot)
+				s->slot->sndbuf = v;
+		}
+		break;
+	case SO_RCVBUF:
+	case SO_RCVBUFFORCE:
+		if (real.getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &v, &n) == 0) {
+			s->rcvbuf = v;
+			if (s->slot) {
+				s->slot->rcvbuf = v;
+				if (s->slot->lane)
+					atomic_store(&s->slot->lane->end[s->slot->side].rcvbuf, v);
+			}
+		}
+		break;
+	case SO_RCVLOWAT:
+		if (real.getsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &v, &n) == 0)
+			s->lowat = v > 1 ? v : 0;
+		break;
+	}
+	return r;
+}
+
+EXPORT int getsockname(int fd, struct sockaddr *addr, socklen_t *len)
+{
+	ENSURE_REAL();
+	return real.getsockname(fd, addr, len);
+}
+
+EXPORT int getpeername(int fd, struct sockaddr *addr, socklen_t *len)
+{
+	ENSURE_REAL();
+	return real.getpeername(fd, addr, len);
+}

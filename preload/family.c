@@ -1,0 +1,193 @@
+#include "preload/family.h"
+#include "common/reasons.h"
+#include "preload/real.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+struct family *family;
+int family_self = -1;
+
+static void robust_init(pthread_mutex_t *m)
+{
+	pthread_mutexattr_t a;
+	pthread_mutexattr_init(&a);
+	pthread_mutexattr_setpshared(&a, PTHREAD_PROCESS_SHARED);
+	pthread_mutexattr_setrobust(&a, PTHREAD_MUTEX_ROBUST);
+	pthread_mutex_init(m, &a);
+	pthread_mutexattr_destroy(&a);
+}
+
+static void family_lock(void)
+{
+	if (pthread_mutex_lock(&family->lock) == EOWNERDEAD)
+		pthread_mutex_consistent(&family->lock); /* allocation steps are ordered so that a cut loses one slot at most */
+}
+
+static void family_unlock(void)
+{
+	pthread_mutex_unlock(&family->lock);
+}
+
+int family_start(void)
+{
+	struct family *f = mmap(NULL, sizeof(*f), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (f == MAP_FAILED)
+		return -errno;
+	robust_init(&f->lock);
+	robust_init(&f->process[0].life);
+	pthread_mutex_lock(&f->process[0].life);
+	f->process[0].pid = getpid();
+	f->process[FAMILY_OTHERS].pid = -1; /* never free, never dead */
+	family_self = 0;
+	family = f;
+	return 0;
+}
+
+struct slot *slot_new(void)
+{
+	struct slot *s = NULL;
+	if (family_self < 0)
+		return NULL; /* a fork child without an index of its own */
+	family_lock();
+	if (family->free_slots)
+		s = &family->slot[family->free_slot[--family->free_slots]];
+	else if (family->next_slot < FAMILY_SLOTS)
+		s = &family->slot[family->next_slot++];
+	family_unlock();
+	if (!s)
+		return NULL;
+	memset(s, 0, sizeof(*s));
+	robust_init(&s->tx.lock);
+	robust_init(&s->rx.lock);
+	s->tx.reason = s->rx.reason = REASON_NEW;
+	s->holders[family_self / 64] = 1ull << (family_self % 64);
+	s->used = 1;
+	return s;
+}
+
+static bool slot_held(struct slot *s)
+{
+	for (int i = 0; i < FAMILY_PROCESSES / 64; i++)
+		if (s->holders[i])
+			return true;
+	return false;
+}
+
+void slot_drop(struct slot *s)
+{
+	if (family_self < 0)
+		return;
+	atomic_fetch_and(&s->holders[family_self / 64], ~(1ull << (family_self % 64)));
+	family_lock();
+	if (s->used && !slot_held(s)) {
+		s->used = 0;
+		family->free_slot[family->free_slots++] = s - family->slot;
+	}
+	family_unlock();
+}
+
+/* A process whose life lock says that its owner died, and whose pid is gone. A main thread that ended by
+ * pthread_exit looks dead to the lock only. */
+static bool process_dead(int index)
+{
+	struct family_process *p = &family->process[index];
+	if (p->pid == -1)
+		return false; /* being forked, or FAMILY_OTHERS */
+	int r = pthread_mutex_trylock(&p->life);
+	if (r == EBUSY)
+		return false;
+	if (r == EOWNERDEAD)
+		pthread_mutex_consistent(&p->life);
+	if (r == 0 || r == EOWNERDEAD)
+		pthread_mutex_unlock(&p->life);
+	int pid = p->pid;
+	return pid == 0 || (kill(pid, 0) < 0 && errno == ESRCH);
+}
+
+bool slot_sole(struct slot *s)
+{
+	int saved = errno;
+	bool sole = family_self >= 0;
+	for (int i = 0; i < FAMILY_PROCESSES / 64; i++) {
+		uint64_t others = s->holders[i];
+		if (i == family_self / 64)
+			others &= ~(1ull << (family_self % 64));
+		for (; others; others &= others - 1) {
+			int index = i * 64 + __builtin_ctzll(others);
+			if (process_dead(index))
+				atomic_fetch_and(&s->holders[i], ~(1ull << (index % 64)));
+			else
+				sole = false;
+		}
+	}
+	errno = saved;
+	return sole;
+}
+
+int family_fork_prepare(void)
+{
+	int index = -1;
+	if (!family)
+		return -1;
+	family_lock();
+	for (int i = 0; i < FAMILY_PROCESSES && index < 0; i++)
+		if (family->process[i].pid == 0)
+			index = i;
+	for (int i = 0; i < FAMILY_PROCESSES && index < 0; i++)
+		if (i != family_self && process_dead(i)) {
+			for (uint32_t k = 0; k < family->next_slot; k++)
+				atomic_fetch_and(&family->slot[k].holders[i / 64], ~(1ull << (i % 64)));
+			index = i;
+		}
+	if (index >= 0) {
+		robust_init(&family->process[index].life);
+		family->process[index].pid = -1; /* taken; the child writes its pid */
+	}
+	family_unlock();
+	return index;
+}
+
+void slot_share(struct slot *s, int index)
+{
+	if (index < 0)
+		index = FAMILY_OTHERS;
+	atomic_fetch_or(&s->holders[index / 64], 1ull << (index % 64));
+}
+
+void family_fork_parent(int index, int pid)
+{
+	if (index < 0)
+		return;
+	if (pid > 0) {
+		int taken = -1;
+		atomic_compare_exchange_strong(&family->process[index].pid, &taken, pid);
+		return;
+	}
+	for (uint32_t k = 0; k < family->next_slot; k++)
+		atomic_fetch_and(&family->slot[k].holders[index / 64], ~(1ull << (index % 64)));
+	family->process[index].pid = 0;
+}
+
+void family_fork_child(int index)
+{
+	family_self = index;
+	if (index < 0)
+		return;
+	family->process[index].pid = getpid();
+	pthread_mutex_lock(&family->process[index].life);
+}
+
+void dir_lock(struct slot_dir *d)
+{
+	if (pthread_mutex_lock(&d->lock) == EOWNERDEAD)
+		pthread_mutex_consistent(&d->lock); /* a copy was cut: nothing of it was published */
+}
+
+void dir_unlock(struct slot_dir *d)
+{
+	pthread_mutex_unlock(&d->lock);
+}

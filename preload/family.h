@@ -1,0 +1,96 @@
+/* Memory that a process shares with its fork children and nobody else: MAP_SHARED|MAP_ANONYMOUS, made at the
+ * first connection that may be accelerated, invisible to peers. Locks live here and never in link memory.
+ *
+ * A slot is one TCP connection, whoever of the family holds it. Its holders are a set of processes: a bit each,
+ * copied at fork, cleared at the last close, exec or exit of a process; a process that was killed is found by its
+ * life lock, a robust mutex that the kernel marks when its owner dies. */
+#ifndef HASTEN_FAMILY_H
+#define HASTEN_FAMILY_H
+#include "common/state.h"
+#include "preload/link/ring.h"
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define FAMILY_PROCESSES 256
+#define FAMILY_OTHERS    (FAMILY_PROCESSES - 1) /* stands for holders that have no bit of their own: never ends */
+#define FAMILY_SLOTS     65536
+
+/* Modes of a direction. The tx side uses KERNEL and LANE, the rx side all three. */
+enum dir_mode {
+	MODE_KERNEL = 0, /* no agreement */
+	MODE_AGREED = 1, /* gate open: kernel bytes up to X, then the marker */
+	MODE_LANE = 2,   /* ring bytes */
+};
+
+struct slot_dir {
+	pthread_mutex_t lock;     /* robust, process-shared: held for copies and switches, never while waiting */
+	_Atomic uint32_t mode;    /* enum dir_mode; written under lock */
+	uint32_t gen;             /* tx: generation of the running or last promotion; rx: of the one being read */
+	uint64_t consumed;        /* rx, from agreement on: kernel bytes taken, marker bytes included */
+	uint8_t reason;           /* enum reason while mode is not LANE */
+	uint8_t shut;             /* this direction was shut down by us */
+	uint8_t marker_done;      /* rx, in MODE_LANE: no marker byte is ahead in the kernel any more */
+};
+
+struct slot {
+	_Atomic uint64_t holders[FAMILY_PROCESSES / 64];
+	_Atomic uint32_t used;
+	_Atomic uint32_t nonblock;   /* O_NONBLOCK of the open file description */
+	_Atomic uint32_t fin_seen;   /* FIN or RST was seen on the kernel socket */
+	_Atomic int32_t error;       /* kernel's error that a look took and nobody has returned yet */
+	uint32_t never;              /* a reason why it is never promoted (again), 0 none */
+	uint32_t role;               /* enum state_role */
+	uint8_t sent_syn;            /* written offset is one less than the kernel says */
+	uint8_t side;                /* of the lane: 0 acceptor, 1 connector */
+	uint32_t sndbuf, rcvbuf;     /* set by hand, 0 not */
+	uint64_t cookie;             /* SO_COOKIE */
+	struct state_addr local, peer;
+	struct link_lane *lane;      /* same address in the whole family, NULL none */
+	uint8_t *area[2];            /* ring areas of direction 0 and 1 */
+	struct slot_dir tx, rx;
+};
+
+struct family_process {
+	pthread_mutex_t life;        /* robust; held for ever by the process's main line */
+	_Atomic int32_t pid;         /* 0 free */
+};
+
+struct family {
+	pthread_mutex_t lock;        /* slots and processes: allocation only */
+	_Atomic uint64_t waiters_used;   /* wake-up words in use */
+	_Atomic int32_t waiter_pid[LINK_WAITERS];
+	uint32_t next_slot;
+	uint32_t free_slots;             /* length of free list */
+	uint32_t free_slot[FAMILY_SLOTS];
+	struct family_process process[FAMILY_PROCESSES];
+	struct slot slot[FAMILY_SLOTS];
+};
+
+/* NULL before family_start succeeded. */
+extern struct family *family;
+extern int family_self;              /* this process's index, -1 none */
+
+/* Makes the family memory, once. 0 or -errno. */
+int family_start(void);
+
+/* A new slot held by this process alone; NULL: the table is full. */
+struct slot *slot_new(void);
+
+/* This process holds the slot no more; the last holder frees it. */
+void slot_drop(struct slot *s);
+
+/* Is this process the only living holder? Finds killed processes. */
+bool slot_sole(struct slot *s);
+
+/* The child's half of fork: an index of its own, and a share in each of the n slots. ret_failed: no room. */
+int family_fork_prepare(void);                /* parent, before fork: an index for the child or -1 */
+void family_fork_parent(int index, int pid);  /* parent, after fork (pid < 0: it failed) */
+void family_fork_child(int index);            /* child, first of all */
+void slot_share(struct slot *s, int index);   /* before fork, for every slot this process holds */
+
+/* Locks a direction; recovers it when a holder was killed inside. */
+void dir_lock(struct slot_dir *d);
+void dir_unlock(struct slot_dir *d);
+#endif

@@ -1,0 +1,68 @@
+#include "preload/fdtab.h"
+#include "preload/real.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+_Atomic(uintptr_t) *_Atomic fdtab_top[FDTAB_TOP];
+int fdtab_highest = -1;
+
+uintptr_t fdtab_set(int fd, uintptr_t entry)
+{
+	if ((unsigned)fd >= 1u << 30)
+		return 0;
+	_Atomic(uintptr_t) *_Atomic *place = &fdtab_top[(unsigned)fd >> FDTAB_LEAF_BITS];
+	_Atomic(uintptr_t) *leaf = atomic_load_explicit(place, memory_order_acquire);
+	if (!leaf) {
+		if (!entry)
+			return 0;
+		void *made = mmap(NULL, FDTAB_LEAF * sizeof(*leaf), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (made == MAP_FAILED)
+			return 0;
+		if (atomic_compare_exchange_strong(place, &leaf, made))
+			leaf = made;
+		else
+			munmap(made, FDTAB_LEAF * sizeof(*leaf));
+	}
+	if (entry && fd > fdtab_highest)
+		fdtab_highest = fd;
+	return atomic_exchange_explicit(&leaf[(unsigned)fd & (FDTAB_LEAF - 1)], entry, memory_order_acq_rel);
+}
+
+int fdtab_own(int fd)
+{
+	struct rlimit had, room;
+	int high = -1;
+	if (fd < 0)
+		return fd;
+	/* Numbers above the program's soft limit are never handed to it: the limit is raised for this one call only.
+	 * Where the hard limit allows nothing above, take the top of the soft limit. */
+	if (prlimit(0, RLIMIT_NOFILE, NULL, &had) == 0) {
+		rlim_t from = had.rlim_cur;
+		room = had;
+		room.rlim_cur = had.rlim_max;
+		if (had.rlim_max > had.rlim_cur && had.rlim_cur < (1u << 30) && prlimit(0, RLIMIT_NOFILE, &room, NULL) == 0) {
+			high = real.fcntl(fd, F_DUPFD_CLOEXEC, (int)from);
+			prlimit(0, RLIMIT_NOFILE, &had, NULL);
+		}
+		if (high < 0 && from > 64)
+			high = real.fcntl(fd, F_DUPFD_CLOEXEC, (int)(from < (1u << 30) ? from : 1u << 30) - (from > 1024 ? 256 : 16));
+	}
+	if (high >= 0) {
+		real.close(fd);
+		fd = high;
+	}
+	fdtab_set(fd, FD_OWN);
+	return fd;
+}
+
+void fdtab_disown(int fd)
+{
+	if (fd < 0)
+		return;
+	fdtab_set(fd, 0);
+	real.close(fd);
+}

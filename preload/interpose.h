@@ -1,0 +1,28 @@
+/* What the files of wrappers share. */
+#ifndef HASTEN_INTERPOSE_H
+#define HASTEN_INTERPOSE_H
+#include "preload/real.h"
+#include <stdlib.h>
+
+#define ENSURE_REAL_RETURN(call) ({ ENSURE_REAL(); call; })
+
+/* A fortified call whose length is beyond the buffer: ends the program as libc would. */
+static inline void abort_overflow(void)
+{
+	extern void __chk_fail(void) __attribute__((noreturn));
+	__chk_fail();
+}
+
+/* libc declares these only inside its fortified headers. */
+ssize_t __read_chk(int fd, void *buf, size_t n, size_t size);
+ssize_t __recv_chk(int fd, void *buf, size_t n, size_t size, int flags);
+ssize_t __recvfrom_chk(int fd, void *buf, size_t n, size_t size, int flags, struct sockaddr *from, socklen_t *len);
+int __poll_chk(struct pollfd *fds, nfds_t n, int ms, size_t size);
+int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *ts, const sigset_t *mask, size_t size);
+
+struct waitset;
+
+/* Descriptors that an exec would keep leave us; with nothing on a lane this is one walk of the table. */
+void exec_leave(void);
+void waitset_dup(struct waitset *w, int fd);
+#endif

@@ -1,0 +1,500 @@
+#include "preload/link/link.h"
+#include "preload/discover/registry.h"
+#include "preload/fdtab.h"
+#include "preload/real.h"
+#include "preload/stats/stats.h"
+#include "preload/wait/waker.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+#define OWN_FDS_MAX 256
+
+struct link *links;
+pthread_mutex_t links_lock = PTHREAD_MUTEX_INITIALIZER;
+_Atomic uint32_t links_any;
+
+static int rendezvous = -1;
+static int pending = -1; /* knocked, but its HELLO had not come */
+static uint32_t serial;
+
+static socklen_t rendezvous_name(uint64_t process, struct sockaddr_un *ret)
+{
+	static const char hex[] = "0123456789abcdef";
+	memset(ret, 0, sizeof(*ret));
+	ret->sun_family = AF_UNIX;
+	memcpy(ret->sun_path + 1, "hasten/", 7); /* abstract: of this network namespace, gone with its holder */
+	for (int i = 0; i < 16; i++)
+		ret->sun_path[8 + i] = hex[process >> (60 - 4 * i) & 15];
+	return offsetof(struct sockaddr_un, sun_path) + 24;
+}
+
+int link_rendezvous(void)
+{
+	if (rendezvous >= 0)
+		return 0;
+	int fd = real.socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return -errno;
+	struct sockaddr_un name;
+	socklen_t len = rendezvous_name(identity(), &name);
+	if (real.bind(fd, (struct sockaddr *)&name, len) < 0 || real.listen(fd, 128) < 0) {
+		int r = -errno;
+		real.close(fd);
+		return r;
+	}
+	rendezvous = fdtab_own(fd);
+	return 0;
+}
+
+static bool same_user(int fd, uint32_t uid)
+{
+	struct ucred peer;
+	socklen_t len = sizeof(peer);
+	if (real.getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
+		return false;
+	if (uid != (uint32_t)-1 && peer.uid != uid)
+		return false;
+	/* 65534 is what several users of other user name spaces look like */
+	return (peer.uid == geteuid() || peer.uid == 0 || geteuid() == 0) && peer.uid != 65534;
+}
+
+static int send_message(int fd, struct link_msg *m, const int *fds, int n)
+{
+	union {
+		char room[CMSG_SPACE(LINK_MSG_FDS * sizeof(int))];
+		struct cmsghdr align;
+	} control;
+	struct iovec iov = {m, sizeof(*m)};
+	struct msghdr h = {.msg_iov = &iov, .msg_iovlen = 1};
+	if (n) {
+		memset(&control, 0, sizeof(control));
+		h.msg_control = control.room;
+		h.msg_controllen = CMSG_SPACE(n * sizeof(int));
+		struct cmsghdr *c = CMSG_FIRSTHDR(&h);
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(n * sizeof(int));
+		memcpy(CMSG_DATA(c), fds, n * sizeof(int));
+	}
+	ssize_t r;
+	do
+		r = real.sendmsg(fd, &h, MSG_DONTWAIT | MSG_NOSIGNAL);
+	while (r < 0 && errno == EINTR);
+	return r < 0 ? -errno : 0;
+}
+
+/* Returns the number of descriptors, -EAGAIN, -EPIPE at the end, -EPROTO for what makes no sense. */
+static int receive_message(int fd, struct link_msg *m, int *fds)
+{
+	union {
+		char room[CMSG_SPACE(LINK_MSG_FDS * sizeof(int))];
+		struct cmsghdr align;
+	} control;
+	struct iovec iov = {m, sizeof(*m)};
+	struct msghdr h = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof(control)};
+	ssize_t r;
+	int n = 0;
+	do
+		r = real.recvmsg(fd, &h, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	while (r < 0 && errno == EINTR);
+	if (r < 0)
+		return errno == EAGAIN ? -EAGAIN : -EPIPE;
+	if (r == 0)
+		return -EPIPE;
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(&h); c; c = CMSG_NXTHDR(&h, c))
+		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
+			n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+			memcpy(fds, CMSG_DATA(c), n * sizeof(int));
+		}
+	if (r != sizeof(*m) || m->magic != LINK_MAGIC || m->version != LINK_VERSION || (h.msg_flags & MSG_CTRUNC)) {
+		while (n)
+			real.close(fds[--n]);
+		return -EPROTO;
+	}
+	return n;
+}
+
+static bool sealed(int fd, uint64_t size)
+{
+	struct stat st;
+	int seals = real.fcntl(fd, F_GET_SEALS);
+	return seals >= 0 && (seals & SEALS) == SEALS && fstat(fd, &st) == 0 && (uint64_t)st.st_size == size;
+}
+
+static struct link *link_new(void)
+{
+	size_t size = (sizeof(struct link) + 4095) & ~4095ul;
+	size_t lanes = LINK_LANES * sizeof(struct sock *), closing = LINK_LANES * sizeof(uint16_t);
+	uint8_t *m = mmap(NULL, size + lanes + closing, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (m == MAP_FAILED)
+		return NULL;
+	struct link *l = (struct link *)m;
+	l->by_lane = (struct sock **)(m + size);
+	l->closing = (uint16_t *)(m + size + lanes);
+	l->serial = ++serial;
+	l->socket = -1;
+	for (int i = 0; i < LINK_WAITERS; i++)
+		l->peer_wakefd[i] = -1;
+	return l;
+}
+
+static void link_discard(struct link *l)
+{
+	if (l->header)
+		munmap(l->header, LINK_SIZE);
+	munmap(l, ((sizeof(struct link) + 4095) & ~4095ul) + LINK_LANES * (sizeof(struct sock *) + sizeof(uint16_t)));
+}
+
+static int map_link(struct link *l, int fd)
+{
+	uint8_t *m = mmap(NULL, LINK_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	if (m == MAP_FAILED)
+		return -errno;
+	madvise(m, LINK_SIZE, MADV_DONTDUMP);
+	l->header = (struct link_header *)m;
+	l->news = (struct link_news *)(m + LINK_NEWS_OFFSET);
+	l->lane = (struct link_lane *)(m + LINK_LANE_OFFSET);
+	l->rings = m + LINK_RING_OFFSET;
+	return 0;
+}
+
+static void link_enter(struct link *l)
+{
+	pthread_mutex_lock(&links_lock);
+	l->next = links;
+	links = l;
+	pthread_mutex_unlock(&links_lock);
+	atomic_store(&links_any, 1);
+	COUNT(links, 1);
+	memory_use->links_open++;
+	memory_use->ring_reserved += LINK_SIZE;
+}
+
+static int hello(struct link_msg *m, enum link_msg_kind kind, uint64_t to, int *fds, int n)
+{
+	memset(m, 0, sizeof(*m));
+	m->magic = LINK_MAGIC;
+	m->version = LINK_VERSION;
+	m->kind = kind;
+	m->from = identity();
+	m->to = to;
+	int wakes = waker_list(m->word, fds + n, LINK_MSG_FDS - 2);
+	m->index = wakes;
+	return n + wakes;
+}
+
+static uint64_t words_in(const struct link_msg *m)
+{
+	uint64_t words = 0;
+	for (uint32_t i = 0; i < m->index && i < sizeof(m->word); i++)
+		words |= 1ull << (m->word[i] % LINK_WAITERS);
+	return words;
+}
+
+/* The peer's epochs and wake-up fds out of a HELLO or ANSWER: fds[0] epochs, then one a word. */
+static int take_wakers(struct link *l, const struct link_msg *m, int *fds, int n)
+{
+	if (n < 1 || m->index != (uint32_t)n - 1 || m->index > sizeof(m->word) || !sealed(fds[0], sizeof(struct link_epochs)))
+		return -EPROTO;
+	void *e = mmap(NULL, sizeof(struct link_epochs), PROT_READ, MAP_SHARED, fds[0], 0);
+	if (e == MAP_FAILED)
+		return -errno;
+	l->peer_epochs = e;
+	real.close(fds[0]);
+	for (int i = 1; i < n; i++) {
+		int word = m->word[i - 1] % LINK_WAITERS;
+		fdtab_disown(l->peer_wakefd[word]);
+		l->peer_wakefd[word] = fdtab_own(fds[i]);
+	}
+	l->complete = 1;
+	return 0;
+}
+
+static bool fd_room(void)
+{
+	struct rlimit limit;
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return true;
+	uint64_t budget = limit.rlim_max / 4 < OWN_FDS_MAX ? limit.rlim_max / 4 : OWN_FDS_MAX;
+	return memory_use->own_fds + 4 <= budget;
+}
+
+int link_to(const struct registry_hit *hit, struct link **ret)
+{
+	for (struct link *l = links; l; l = l->next)
+		if (l->side == 0 && !l->dead && !l->inherited && l->peer == hit->process &&
+		    (l->lanes_used < LINK_LANES || l->n_closing)) {
+			*ret = l;
+			return 0;
+		}
+	if (hit->uid != geteuid() && hit->uid != 0 && geteuid() != 0)
+		return -EPERM;
+	if (!fd_room())
+		return -ENFILE;
+	int r, epochs, mem = -1, fds[LINK_MSG_FDS];
+	if (!waker_epochs(&epochs))
+		return -ENOMEM;
+	struct waker *first = waker_new(); /* HELLO names at least one word; it stays for the next sleeper */
+	if (!first)
+		return -ENOMEM;
+	waker_free(first);
+	struct rlimit file;
+	if (getrlimit(RLIMIT_FSIZE, &file) == 0 && file.rlim_cur < LINK_SIZE)
+		return -ENOMEM; /* ftruncate would raise SIGXFSZ */
+	int fd = real.socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return -errno;
+	struct sockaddr_un name;
+	socklen_t len = rendezvous_name(hit->process, &name);
+	struct link *l = NULL;
+	if (real.connect(fd, (struct sockaddr *)&name, len) < 0) {
+		r = errno == EAGAIN ? -EAGAIN : -ESRCH;
+		goto fail;
+	}
+	if (!same_user(fd, hit->uid)) {
+		r = -EPERM;
+		goto fail;
+	}
+	l = link_new();
+	mem = memfd_create("hasten-link", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (!l || mem < 0 || ftruncate(mem, LINK_SIZE) < 0 || real.fcntl(mem, F_ADD_SEALS, SEALS) < 0 || map_link(l, mem) < 0) {
+		r = -ENOMEM;
+		goto fail;
+	}
+	l->header->magic = LINK_MAGIC;
+	l->header->version = LINK_VERSION;
+	l->header->lanes = LINK_LANES;
+	l->header->acceptor_token = identity();
+	l->header->connector_token = hit->process;
+	struct link_msg m;
+	fds[0] = mem;
+	fds[1] = epochs;
+	int n = hello(&m, LINK_HELLO, hit->process, fds, 2);
+	r = send_message(fd, &m, fds, n);
+	if (r < 0)
+		goto fail;
+	l->sent_wakefds = words_in(&m);
+	real.close(mem);
+	l->socket = fdtab_own(fd);
+	l->peer = hit->process;
+	link_enter(l);
+	*ret = l;
+	return 0;
+fail:
+	if (l)
+		link_discard(l);
+	if (mem >= 0)
+		real.close(mem);
+	real.close(fd);
+	return r;
+}
+
+/* Connector: a knock's HELLO. Everything is checked before it is used. */
+static int adopt(int fd, struct link_msg *m, int *fds, int n)
+{
+	struct link *l = NULL;
+	int r = -EPROTO, epochs;
+	if (m->kind != LINK_HELLO || m->to != identity() || n < 2 || !sealed(fds[0], LINK_SIZE) || !waker_epochs(&epochs))
+		goto fail;
+	l = link_new();
+	if (!l || map_link(l, fds[0]) < 0) {
+		r = -ENOMEM;
+		goto fail;
+	}
+	if (l->header->magic != LINK_MAGIC || l->header->version != LINK_VERSION || l->header->lanes != LINK_LANES)
+		goto fail;
+	real.close(fds[0]);
+	fds[0] = -1;
+	r = take_wakers(l, m, fds + 1, n - 1);
+	if (r < 0)
+		goto fail;
+	n = 0;
+	struct waker *first = waker_new();
+	if (first)
+		waker_free(first);
+	struct link_msg answer;
+	int out[LINK_MSG_FDS];
+	out[0] = epochs;
+	int k = hello(&answer, LINK_ANSWER, m->from, out, 1);
+	r = send_message(fd, &answer, out, k);
+	if (r < 0)
+		goto fail;
+	l->sent_wakefds = words_in(&answer);
+	l->side = 1;
+	l->peer = m->from;
+	l->socket = fdtab_own(fd);
+	atomic_store(&l->header->joined, 1);
+	link_enter(l);
+	return 0;
+fail:
+	for (int i = 0; i < n; i++)
+		if (fds[i] >= 0)
+			real.close(fds[i]);
+	if (l)
+		link_discard(l);
+	real.close(fd);
+	return r;
+}
+
+bool link_look(void)
+{
+	bool made = false;
+	if (rendezvous < 0)
+		return false;
+	int saved = errno;
+	for (int tries = 0; tries < 4; tries++) {
+		int fd = pending;
+		pending = -1;
+		if (fd < 0) {
+			fd = real.accept4(rendezvous, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+			if (fd < 0)
+				break;
+			if (!same_user(fd, -1) || !fd_room()) {
+				real.close(fd);
+				continue;
+			}
+		}
+		struct link_msg m;
+		int fds[LINK_MSG_FDS];
+		int n = receive_message(fd, &m, fds);
+		if (n == -EAGAIN) {
+			pending = fdtab_own(fd);
+			break;
+		}
+		if (n < 0) {
+			if (fdtab_get(fd))
+				fdtab_disown(fd);
+			else
+				real.close(fd);
+			continue;
+		}
+		if (adopt(fd, &m, fds, n) == 0)
+			made = true;
+	}
+	errno = saved;
+	return made;
+}
+
+void link_receive(struct link *l)
+{
+	if (l->socket < 0)
+		return;
+	int saved = errno;
+	for (;;) {
+		struct link_msg m;
+		int fds[LINK_MSG_FDS];
+		int n = receive_message(l->socket, &m, fds);
+		if (n == -EAGAIN)
+			break;
+		if (n < 0) {
+			l->dead = 1;
+			fdtab_disown(l->socket);
+			l->socket = -1;
+			break;
+		}
+		if (m.kind == LINK_ANSWER && !l->complete && m.from == l->peer && take_wakers(l, &m, fds, n) == 0)
+			continue;
+		if (m.kind == LINK_WAKEFD && n == 1) {
+			int word = m.index % LINK_WAITERS;
+			fdtab_disown(l->peer_wakefd[word]);
+			l->peer_wakefd[word] = fdtab_own(fds[0]);
+			continue;
+		}
+		while (n)
+			real.close(fds[--n]);
+	}
+	errno = saved;
+}
+
+int link_announce(struct link *l, int word)
+{
+	if (l->sent_wakefds & 1ull << word)
+		return 0;
+	uint8_t words[LINK_WAITERS];
+	int fds[LINK_WAITERS], n = waker_list(words, fds, LINK_WAITERS), saved = errno;
+	for (int i = 0; i < n; i++) {
+		if (words[i] != word)
+			continue;
+		struct link_msg m = {.magic = LINK_MAGIC, .version = LINK_VERSION, .kind = LINK_WAKEFD, .from = identity(),
+				     .to = l->peer, .index = word};
+		int r = send_message(l->socket, &m, &fds[i], 1);
+		if (r == 0)
+			l->sent_wakefds |= 1ull << word;
+		errno = saved;
+		return r;
+	}
+	return -ENOENT;
+}
+
+static void lane_reset(struct link *l, uint32_t index)
+{
+	struct link_lane *lane = &l->lane[index];
+	for (int d = 0; d < 2; d++) {
+		ring_reset((struct ring){&lane->dir[d], link_area(l, index, d)});
+		atomic_store(&lane->end[d].waiters, 0);
+		atomic_store(&lane->end[d].closed, 0);
+		atomic_store(&lane->end[d].rcvbuf, 0);
+	}
+	atomic_store(&lane->reason, 0);
+	atomic_store(&lane->state, LANE_FREE);
+}
+
+int link_lane_new(struct link *l)
+{
+	/* Given up by both sides: newest first, its pages are warm. A few looks, then a fresh one. */
+	for (uint32_t k = 0; k < 16 && k < l->n_closing; k++) {
+		uint32_t at = l->n_closing - 1 - k, index = l->closing[at];
+		struct link_lane *lane = &l->lane[index];
+		bool refused = atomic_load(&lane->state) == LANE_REFUSED;
+		if (!atomic_load(&lane->end[0].closed) || (!refused && !atomic_load(&lane->end[1].closed)))
+			continue;
+		l->closing[at] = l->closing[--l->n_closing];
+		lane_reset(l, index);
+		return index;
+	}
+	if (l->lanes_used == LINK_LANES)
+		return -1;
+	lane_reset(l, l->lanes_used);
+	return l->lanes_used++;
+}
+
+void link_lane_done(struct link *l, uint32_t lane)
+{
+	l->by_lane[lane] = NULL;
+	l->lanes_open--;
+	if (l->side == 0 && !l->inherited && l->n_closing < LINK_LANES)
+		l->closing[l->n_closing++] = lane;
+}
+
+void link_fork_child(void)
+{
+	pthread_mutex_init(&links_lock, NULL);
+	identity_renew();
+	if (rendezvous >= 0)
+		fdtab_disown(rendezvous);
+	if (pending >= 0)
+		fdtab_disown(pending);
+	rendezvous = pending = -1;
+	for (struct link *l = links; l; l = l->next)
+		l->inherited = 1;
+}
+
+void link_forget(void)
+{
+	identity_renew();
+	if (rendezvous >= 0)
+		fdtab_disown(rendezvous);
+	rendezvous = -1;
+	for (struct link *l = links; l; l = l->next)
+		l->dead = 1;
+}

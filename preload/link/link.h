@@ -1,0 +1,66 @@
+/* A link as this process sees it: mapped memory, the peer's wake-up fds, the lanes in use. An ordered pair of
+ * processes has one (more when its lanes run out). Made by the acceptor's knock, adopted by the connector. */
+#ifndef HASTEN_LINK_H
+#define HASTEN_LINK_H
+#include "preload/link/format.h"
+#include "preload/link/ring.h"
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct sock;
+struct registry_hit;
+
+struct link {
+	struct link *next;
+	uint32_t serial;         /* in this process, from 1 */
+	uint8_t side;            /* ours: 0 acceptor, 1 connector */
+	uint8_t complete;        /* the peer's epochs and wake-up fds are here */
+	uint8_t dead;            /* the peer has gone, or broke the format: no new lanes */
+	uint8_t inherited;       /* made by the process that forked us: serves the lanes we inherited */
+	uint64_t peer;           /* identity token of the peer */
+	struct link_header *header;
+	struct link_news *news;  /* [2], by receiving side */
+	struct link_lane *lane;
+	uint8_t *rings;
+	int socket;              /* to the peer */
+	const struct link_epochs *peer_epochs;
+	int peer_wakefd[LINK_WAITERS];           /* -1 none */
+	_Atomic uint32_t woken[LINK_WAITERS];    /* last epoch that we woke: written after the wake-up, never before */
+	uint32_t offers_seen;    /* connector: offers taken so far */
+	uint32_t lanes_used;     /* acceptor: lanes ever used */
+	uint32_t lanes_open;     /* lanes bound or offered in this process */
+	uint32_t n_closing;      /* acceptor: lanes given up here, until the other side has given them up too */
+	uint16_t *closing;       /* [LINK_LANES] */
+	struct sock **by_lane;   /* [LINK_LANES] */
+	uint64_t sent_wakefds;   /* which of our wake-up words the peer has fds for */
+};
+
+extern struct link *links;                    /* appended to, under links_lock */
+extern pthread_mutex_t links_lock;
+extern _Atomic uint32_t links_any;     /* a link was ever made in this process */
+
+/* Acceptor: the link to that process, knocking where there is none. 0 or -errno: -EAGAIN (its backlog is full),
+ * -ENFILE (own fd budget), -ESRCH (nobody there), -EPERM (another user). */
+int link_to(const struct registry_hit *hit, struct link **ret);
+/* Connector: looks for a knock, takes it. Returns true when a new link was made. */
+bool link_look(void);
+/* Makes this process's rendezvous socket. 0 or -errno. */
+int link_rendezvous(void);
+/* Takes in what the peer has sent on the link's socket (answer, wake-up fds). */
+void link_receive(struct link *l);
+/* Tells the peer a wake-up word of ours before its first use on this link. */
+int link_announce(struct link *l, int word);
+/* Acceptor: an unused lane, reset; -1 none. */
+int link_lane_new(struct link *l);
+void link_lane_done(struct link *l, uint32_t lane);
+/* The child of a fork: own rendezvous and identity; inherited links serve inherited lanes only. */
+void link_fork_child(void);
+/* Forgets links without lanes (all when told): credentials changed. */
+void link_forget(void);
+
+static inline uint8_t *link_area(struct link *l, uint32_t lane, int dir)
+{
+	return l->rings + ((uint64_t)lane * 2 + dir) * RING_STRIDE;
+}
+#endif

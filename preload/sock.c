@@ -1,0 +1,294 @@
+#include "preload/sock.h"
+#include "preload/discover/registry.h"
+#include "preload/io.h"
+#include "preload/link/link.h"
+#include "preload/real.h"
+#include "preload/state.h"
+#include "preload/stats/stats.h"
+#include "preload/wait/waitset.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define CHUNK 512
+#define CHUNKS_MAX 4096
+
+static struct sock *chunk[CHUNKS_MAX];
+static unsigned n_chunks;
+static struct sock *free_socks;
+static pthread_mutex_t sock_lock = PTHREAD_MUTEX_INITIALIZER; /* free_socks, chunk, published */
+
+#define PUBLISHED_MAX 16640
+static struct sock **published; /* by registry entry */
+
+static void sock_release(struct sock *s)
+{
+	pthread_mutex_lock(&sock_lock);
+	s->next_free = free_socks;
+	free_socks = s;
+	pthread_mutex_unlock(&sock_lock);
+}
+
+struct sock *sock_new(int fd, enum sock_stage stage)
+{
+	int saved = errno;
+	pthread_mutex_lock(&sock_lock);
+	if (!free_socks && n_chunks < CHUNKS_MAX) {
+		struct sock *c = mmap(NULL, CHUNK * sizeof(*c), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (c != MAP_FAILED) {
+			chunk[n_chunks++] = c;
+			for (int i = CHUNK - 1; i >= 0; i--) {
+				c[i].next_free = free_socks;
+				free_socks = &c[i];
+			}
+		}
+	}
+	struct sock *s = free_socks;
+	if (s)
+		free_socks = s->next_free;
+	pthread_mutex_unlock(&sock_lock);
+	errno = saved;
+	if (!s)
+		return NULL;
+	memset(s, 0, sizeof(*s));
+	s->fd = fd;
+	s->entry = -1;
+	atomic_store(&s->fds, 1);
+	atomic_store(&s->stage, stage);
+	fdtab_set(fd, (uintptr_t)s | FD_SOCK);
+	if (fdtab_sock(fd) != s) { /* no memory for the table's leaf */
+		sock_release(s);
+		return NULL;
+	}
+	return s;
+}
+
+void sock_dup(struct sock *s, int fd)
+{
+	atomic_fetch_add(&s->fds, 1);
+	fdtab_set(fd, (uintptr_t)s | FD_SOCK);
+}
+
+static void unpublish(struct sock *s)
+{
+	if (s->entry < 0)
+		return;
+	registry_withdraw(s->entry);
+	pthread_mutex_lock(&sock_lock);
+	if (published && published[s->entry] == s)
+		published[s->entry] = NULL;
+	pthread_mutex_unlock(&sock_lock);
+	s->entry = -1;
+}
+
+struct sock *sock_published(uint32_t entry)
+{
+	struct sock *s = NULL;
+	pthread_mutex_lock(&sock_lock);
+	if (published && entry < PUBLISHED_MAX)
+		s = published[entry];
+	pthread_mutex_unlock(&sock_lock);
+	return s;
+}
+
+bool sock_publish(struct sock *s)
+{
+	s->token = random64();
+	int entry = registry_publish(&s->slot->local, &s->slot->peer, s->token);
+	if (entry < 0)
+		return false;
+	pthread_mutex_lock(&sock_lock);
+	if (!published) {
+		published = mmap(NULL, PUBLISHED_MAX * sizeof(*published), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+				 -1, 0);
+		if (published == MAP_FAILED)
+			published = NULL;
+	}
+	if (published)
+		published[entry] = s;
+	pthread_mutex_unlock(&sock_lock);
+	s->entry = entry;
+	return true;
+}
+
+void sock_drop_slot(struct sock *s)
+{
+	struct slot *t = s->slot;
+	if (!t)
+		return;
+	if (s->link)
+		link_lane_done(s->link, s->lane);
+	s->link = NULL;
+	s->slot = NULL;
+	slot_drop(t);
+}
+
+void sock_plain(struct sock *s, enum reason why)
+{
+	unpublish(s);
+	if (s->slot) {
+		s->slot->tx.reason = s->slot->rx.reason = why;
+		/* A lane that was offered and refused: this side is through with it. */
+		if (s->slot->lane)
+			atomic_store(&s->slot->lane->end[s->slot->side].closed, 1);
+	}
+	s->reason = why;
+	stats_row_update(s);
+	atomic_store(&s->stage, SOCK_PLAIN);
+}
+
+void sock_unpin_slow(struct sock *s)
+{
+	if (atomic_fetch_sub(&s->pins, 1) == 1 && atomic_load(&s->fds) == 0) {
+		/* closed while a call was inside: whoever brings both to zero gives it back */
+		uint32_t zero = 0;
+		if (atomic_compare_exchange_strong(&s->fds, &zero, UINT32_MAX)) {
+			sock_drop_slot(s);
+			sock_release(s);
+		}
+	}
+}
+
+static void find_fd(struct sock *s, int closing)
+{
+	for (int fd = 0; fd <= fdtab_highest; fd++)
+		if (fd != closing && fdtab_sock(fd) == s) {
+			s->fd = fd;
+			if (s->slot && s->slot->lane)
+				atomic_store(&s->slot->lane->end[s->slot->side].fd, fd);
+			return;
+		}
+}
+
+void sock_close(struct sock *s, int fd)
+{
+	fdtab_set(fd, 0);
+	bool last = atomic_fetch_sub(&s->fds, 1) == 1;
+	waitset_forget(s, fd, last);
+	if (!last) {
+		if (s->fd == fd)
+			find_fd(s, fd);
+		return;
+	}
+	uint32_t stage = atomic_load(&s->stage);
+	unpublish(s);
+	if (stage == SOCK_LISTENER)
+		registry_unlisten(&s->at);
+	if (s->slot) {
+		if (slot_sole(s->slot)) {
+			stats_ended(s, fd);
+			if (io_close(s, fd)) {
+				/* unread bytes: TCP would send RST */
+				struct linger reset = {1, 0};
+				real.setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+			}
+		}
+		stats_row_free(s);
+	}
+	if (atomic_load(&s->pins) == 0) {
+		uint32_t zero = 0;
+		if (atomic_compare_exchange_strong(&s->fds, &zero, UINT32_MAX)) {
+			sock_drop_slot(s);
+			atomic_store(&s->stage, SOCK_PLAIN);
+			sock_release(s);
+		}
+	} else {
+		waitset_kick(s); /* calls inside look again and find the end */
+	}
+}
+
+bool addr_from(const struct sockaddr *sa, socklen_t len, struct state_addr *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	if (len >= (socklen_t)sizeof(struct sockaddr_in) && sa->sa_family == AF_INET) {
+		const struct sockaddr_in *in = (const struct sockaddr_in *)sa;
+		ret->ip[10] = ret->ip[11] = 0xff;
+		memcpy(ret->ip + 12, &in->sin_addr, 4);
+		ret->port = ntohs(in->sin_port);
+		ret->v4 = 1;
+		return true;
+	}
+	if (len >= (socklen_t)sizeof(struct sockaddr_in6) && sa->sa_family == AF_INET6) {
+		const struct sockaddr_in6 *in = (const struct sockaddr_in6 *)sa;
+		memcpy(ret->ip, &in->sin6_addr, 16);
+		ret->port = ntohs(in->sin6_port);
+		ret->v4 = IN6_IS_ADDR_V4MAPPED(&in->sin6_addr);
+		return true;
+	}
+	return false;
+}
+
+bool addr_equal(const struct state_addr *a, const struct state_addr *b)
+{
+	return a->port == b->port && !memcmp(a->ip, b->ip, 16);
+}
+
+int sock_addrs(int fd, struct state_addr *ret_local, struct state_addr *ret_peer)
+{
+	struct sockaddr_storage sa;
+	socklen_t len = sizeof(sa);
+	if (ret_local && (real.getsockname(fd, (struct sockaddr *)&sa, &len) < 0 ||
+			  !addr_from((struct sockaddr *)&sa, len, ret_local)))
+		return -ENOTCONN;
+	len = sizeof(sa);
+	if (ret_peer && (real.getpeername(fd, (struct sockaddr *)&sa, &len) < 0 ||
+			 !addr_from((struct sockaddr *)&sa, len, ret_peer)))
+		return -ENOTCONN;
+	return 0;
+}
+
+bool sock_slot(struct sock *s, int fd, enum state_role role, const struct state_addr *peer)
+{
+	struct state_addr local;
+	if (sock_addrs(fd, &local, NULL) < 0)
+		return false;
+	struct slot *t = slot_new();
+	if (!t) {
+		sock_plain(s, REASON_LIMIT);
+		return false;
+	}
+	t->local = local;
+	t->peer = *peer;
+	t->role = role;
+	t->sent_syn = role == ROLE_CONNECT;
+	t->sndbuf = s->sndbuf;
+	t->rcvbuf = s->rcvbuf;
+	socklen_t len = sizeof(t->cookie);
+	real.getsockopt(fd, SOL_SOCKET, SO_COOKIE, &t->cookie, &len);
+	int flags = real.fcntl(fd, F_GETFL);
+	t->nonblock = flags >= 0 && flags & O_NONBLOCK;
+	s->solo = 1;
+	s->slot = t;
+	return true;
+}
+
+void sock_each(void (*fn)(struct sock *s, void *arg), void *arg)
+{
+	for (unsigned i = 0; i < n_chunks; i++)
+		for (int k = 0; k < CHUNK; k++) {
+			struct sock *s = &chunk[i][k];
+			uint32_t fds = atomic_load(&s->fds);
+			if (fds && fds != UINT32_MAX)
+				fn(s, arg);
+		}
+}
+
+static void fork_one(struct sock *s, void *arg)
+{
+	(void)arg;
+	s->rx_inside = s->tx_inside = s->pins = 0; /* the other threads are not here */
+	s->solo = 0;
+	if (atomic_load(&s->stage) == SOCK_PUBLISHED) {
+		s->entry = -1; /* the parent's */
+		s->reason = REASON_HOLDERS;
+		atomic_store(&s->stage, SOCK_PLAIN);
+	}
+}
+
+void sock_fork_child(void)
+{
+	pthread_mutex_init(&sock_lock, NULL);
+	sock_each(fork_one, NULL);
+}

@@ -1,0 +1,55 @@
+/* What the whole library shares inside one process: options and the per-thread state. */
+#ifndef HASTEN_PRELOAD_STATE_H
+#define HASTEN_PRELOAD_STATE_H
+#include "common/options.h"
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct thread_state {
+	uint32_t vfork_child;        /* between vfork and exec: tables are the parent's, nothing is written */
+	uint32_t critical;           /* inside a critical section: asynchronous signals wait */
+	uint32_t deferred;           /* signals that wait for its end */
+	uint32_t signals;            /* handlers that ran */
+	uint32_t signals_norestart;  /* of those, installed without SA_RESTART */
+	uint64_t spin_ns;            /* budget of the next spin */
+	uint32_t spin_skipped;
+	uint32_t kernel_polls;       /* waits since the kernel was last polled */
+};
+extern __thread struct thread_state self_thread __attribute__((tls_model("initial-exec")));
+
+/* Asynchronous signal handlers of the program wait while a thread is inside (proc/signal.c): a handler may use the
+ * very socket whose lock is held. */
+void signals_run_deferred(void);
+
+static inline void critical_enter(void)
+{
+	self_thread.critical++;
+	__asm__ volatile("" ::: "memory");
+}
+
+static inline void critical_leave(void)
+{
+	__asm__ volatile("" ::: "memory");
+	if (--self_thread.critical == 0 && __builtin_expect(self_thread.deferred, 0))
+		signals_run_deferred();
+}
+
+extern struct hasten_options options;
+extern char program_name[64];
+extern _Atomic bool active;          /* acceleration is on in this process */
+extern unsigned usable_cpus;
+
+/* Loads the options, starts family, registry and state file: at the first TCP socket. fd: that socket. */
+bool state_start(int fd);
+
+void state_fork_child(void);
+/* After a change of credentials or name space: registry, identity and state file are made again when needed. */
+void state_anew(void);
+
+void log_message(int level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+#define LOG_ERROR 1
+#define LOG_WARNING 2
+#define LOG_INFO 3
+#define LOG_DEBUG 4
+#endif

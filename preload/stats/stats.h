@@ -1,0 +1,25 @@
+/* Counters of this process and the state file that "hasten ss" reads (common/state.h). Before the file exists,
+ * and where it cannot be made, counting goes to private memory of the same shape. */
+#ifndef HASTEN_STATS_H
+#define HASTEN_STATS_H
+#include "common/state.h"
+#include <stdbool.h>
+
+struct sock;
+
+extern struct state_counters *counters;
+extern struct state_memory *memory_use;
+
+/* Relaxed and racy between threads on purpose: a lost count is cheaper than a locked one. */
+#define COUNT(field, n) (counters->field += (n))
+
+void stats_start(void);
+void stats_row_new(struct sock *s, int fd);
+void stats_row_update(struct sock *s);   /* transports, reasons, state */
+void stats_row_free(struct sock *s);
+void stats_fork_child(void);
+/* At exit: the file goes; with HASTEN_COUNTERS=FILE one line is appended there. */
+void stats_stop(void);
+/* Bytes by the kernel of a connection that ends: for HASTEN_COUNTERS. */
+void stats_ended(struct sock *s, int fd);
+#endif

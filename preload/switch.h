@@ -1,0 +1,67 @@
+/* The switch between the kernel socket and a lane: offer, agreement, promotion, demotion, leaving.
+ * PROTOCOL.md says the rules; each function here is one of them. */
+#ifndef HASTEN_SWITCH_H
+#define HASTEN_SWITCH_H
+#include "preload/link/ring.h"
+#include "preload/sock.h"
+#include "preload/state.h"
+#include <stddef.h>
+
+/* Held by fork, and by whoever decides by the holders of a slot. Order: a direction's lock may be held already (tx),
+ * or is taken inside (rx, agreement). */
+extern pthread_mutex_t switch_fork_lock;
+
+/* Acceptor: looks the peer up and offers a lane; stage OFFERED, PLAIN, or as before (try again later). */
+void switch_offer(struct sock *s, int fd);
+/* Connector: knocks and offers that wait for us. */
+void switch_look(struct sock *s);
+/* Acceptor: has the offer been answered? */
+void switch_answered(struct sock *s);
+/* Opens the gate of what we receive, where that is allowed now. Caller: no rx lock held. */
+void switch_agree(struct sock *s, int fd);
+
+/* Under tx lock, mode KERNEL, caller counted in tx_inside. Puts up to n bytes of c by the lane with the marker
+ * behind them. Returns the bytes put; 0: not now, use the kernel. */
+size_t switch_promote(struct sock *s, int fd, struct iov_cursor *c, size_t n);
+/* Under tx lock, mode LANE: later bytes go by the kernel. */
+void switch_demote(struct sock *s);
+/* Under tx lock, after a put found the gate closed: true when the ring is empty and the direction is the kernel's. */
+bool switch_gate_closed(struct sock *s);
+/* Has the kernel socket seen FIN, RST or an error? */
+bool switch_peer_gone(int fd);
+/* Both directions to the kernel, for good, with nothing left behind in a ring: the descriptor is about to leave us
+ * (exec, fd passing) or libc will use it past us. 0; -EBUSY: the rest could not be put into the kernel socket. */
+int switch_leave(struct sock *s, int fd, enum reason why);
+/* All connections of this process (io_uring, credentials). */
+void switch_leave_all(enum reason why);
+
+/* Kernel stream offsets of both directions, read consistently; false: not now. */
+bool switch_offsets(struct sock *s, int fd, uint64_t *ret_written, uint64_t *ret_consumed);
+
+static inline struct link_dir *tx_dir(struct slot *t)
+{
+	return &t->lane->dir[t->side];
+}
+
+static inline struct link_dir *rx_dir(struct slot *t)
+{
+	return &t->lane->dir[t->side ^ 1];
+}
+
+static inline struct ring tx_ring(struct slot *t)
+{
+	return (struct ring){tx_dir(t), t->area[t->side]};
+}
+
+static inline struct ring rx_ring(struct slot *t)
+{
+	return (struct ring){rx_dir(t), t->area[t->side ^ 1]};
+}
+/* Unread bytes that a direction may hold: what the kernel would (send buffer + the other end's receive buffer). */
+static inline uint64_t tx_limit(struct slot *t)
+{
+	uint64_t receive = atomic_load_explicit(&t->lane->end[t->side ^ 1].rcvbuf, memory_order_relaxed);
+	uint64_t limit = (t->sndbuf ? t->sndbuf : 2621440) + (receive ? receive : 2621440);
+	return limit < (uint64_t)options.ring_max ? limit : (uint64_t)options.ring_max;
+}
+#endif

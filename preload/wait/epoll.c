@@ -1,0 +1,753 @@
+#include "preload/discover/registry.h"
+#include "preload/interpose.h"
+#include "preload/io.h"
+#include "preload/link/link.h"
+#include "preload/real.h"
+#include "preload/state.h"
+#include "preload/stats/stats.h"
+#include "preload/switch.h"
+#include "preload/wait/waitset.h"
+#include "preload/wait/waker.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define POLL_EVERY 8         /* the kernel is polled at the latest every so many waits */
+#define ALWAYS (EPOLLERR | EPOLLHUP)
+
+struct waitset {
+	int fd;                          /* the program's */
+	_Atomic uint32_t fds;            /* numbers that refer to it */
+	int hidden;                      /* nested in fd, holds lane connections' kernel sockets; -1 none yet */
+	struct waker *waker;             /* registered in fd; NULL none yet */
+	uint64_t data_hidden, data_waker;
+	_Atomic uint32_t n_lane;         /* interests in the hidden set */
+	_Atomic uint32_t native_inside;  /* threads that entered the kernel's wait before the set had lane members */
+	uint32_t waits;                  /* since the kernel was polled */
+	struct interest *ready;          /* doubly linked ring, first is next to report */
+	struct waitset *next_free;
+};
+
+/* One lock for sets, interests and ready lists of this process; taken after a direction's lock, never before. A
+ * program with one thread does not take it. */
+static pthread_mutex_t big_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct waitset *free_sets;
+static struct interest *free_interests;
+
+static bool lock(void)
+{
+	critical_enter();
+	if (alone())
+		return false;
+	pthread_mutex_lock(&big_lock);
+	return true;
+}
+
+static void unlock(bool locked)
+{
+	if (locked)
+		pthread_mutex_unlock(&big_lock);
+	critical_leave();
+}
+
+static void *carve(size_t size)
+{
+	void *m = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	return m == MAP_FAILED ? NULL : m;
+}
+
+static struct interest *interest_new(void)
+{
+	if (!free_interests) {
+		struct interest *c = carve(64 * sizeof(*c));
+		for (int i = 0; c && i < 64; i++) {
+			c[i].next_of_sock = free_interests;
+			free_interests = &c[i];
+		}
+	}
+	struct interest *i = free_interests;
+	if (i) {
+		free_interests = i->next_of_sock;
+		memset(i, 0, sizeof(*i));
+	}
+	return i;
+}
+
+static void dequeue(struct interest *i)
+{
+	if (!i->queued)
+		return;
+	struct waitset *w = i->set;
+	if (i->next_ready == i) {
+		w->ready = NULL;
+	} else {
+		i->prev_ready->next_ready = i->next_ready;
+		i->next_ready->prev_ready = i->prev_ready;
+		if (w->ready == i)
+			w->ready = i->next_ready;
+	}
+	i->queued = 0;
+}
+
+static void enqueue(struct interest *i)
+{
+	if (i->queued || i->disabled)
+		return;
+	struct waitset *w = i->set;
+	if (!w->ready) {
+		w->ready = i->next_ready = i->prev_ready = i;
+	} else {
+		i->next_ready = w->ready;
+		i->prev_ready = w->ready->prev_ready;
+		i->prev_ready->next_ready = i;
+		w->ready->prev_ready = i;
+	}
+	i->queued = 1;
+}
+
+bool sock_on_lane(struct sock *s)
+{
+	struct slot *t = s->slot;
+	return t && (atomic_load_explicit(&t->rx.mode, memory_order_acquire) == MODE_LANE ||
+		     atomic_load_explicit(&t->tx.mode, memory_order_acquire) == MODE_LANE);
+}
+
+bool sock_watched(struct sock *s)
+{
+	struct slot *t = s->slot;
+	return t && (atomic_load_explicit(&t->rx.mode, memory_order_acquire) != MODE_KERNEL ||
+		     atomic_load_explicit(&t->tx.mode, memory_order_acquire) == MODE_LANE);
+}
+
+uint32_t sock_ready(struct sock *s)
+{
+	struct slot *t = s->slot;
+	uint32_t e = s->kernel_events;
+	if (t->rx.mode == MODE_LANE) {
+		if ((e & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) == EPOLLIN && !io_kernel_bytes(s))
+			e &= ~EPOLLIN; /* the event was of bytes that have been taken since */
+		struct link_dir *d = rx_dir(t);
+		size_t unread = ring_unread(rx_ring(t));
+		if (unread >= (s->lowat ? s->lowat : 1) || t->rx.shut)
+			e |= EPOLLIN;
+		if (atomic_load(&d->end))
+			e |= EPOLLIN | EPOLLRDHUP;
+		if (atomic_load(&d->slot[t->rx.gen & 1].p) != OFFSET_NONE)
+			e |= EPOLLIN; /* a receive goes through the switch; at worst it says EAGAIN */
+	}
+	if (t->tx.mode == MODE_LANE) {
+		struct link_dir *d = tx_dir(t);
+		if (head_gated(atomic_load(&d->head)) ? atomic_load(&d->tail) == head_pos(atomic_load(&d->head)) :
+							ring_unread(tx_ring(t)) <= tx_limit(t) * 2 / 3 || t->tx.shut)
+			e |= EPOLLOUT;
+		else
+			atomic_store(&d->want_room, tx_limit(t) * 2 / 3 + 1);
+	}
+	return e;
+}
+
+struct waitset *waitset_of(int epfd)
+{
+	return fdtab_waitset(epfd);
+}
+
+/* The waker and the hidden set of w; false: no descriptors. Under the big lock. */
+static bool equip(struct waitset *w)
+{
+	if (!w->waker) {
+		struct waker *k = waker_new();
+		if (!k)
+			return false;
+		w->data_waker = random64();
+		struct epoll_event e = {.events = EPOLLIN | EPOLLET, .data.u64 = w->data_waker};
+		if (real.epoll_ctl(w->fd, EPOLL_CTL_ADD, k->eventfd, &e) < 0 && errno != EEXIST) {
+			waker_free(k);
+			return false;
+		}
+		w->waker = k;
+	}
+	if (w->hidden < 0) {
+		int fd = real.epoll_create1(EPOLL_CLOEXEC);
+		if (fd < 0)
+			return false;
+		w->data_hidden = random64();
+		struct epoll_event e = {.events = EPOLLIN, .data.u64 = w->data_hidden};
+		if (real.epoll_ctl(w->fd, EPOLL_CTL_ADD, fd, &e) < 0) {
+			real.close(fd);
+			return false;
+		}
+		w->hidden = fdtab_own(fd);
+		/* the registration follows the open file, whatever its number is now */
+	}
+	return true;
+}
+
+/* What the hidden set is asked for: the kernel's part of the readiness. */
+static uint32_t hidden_events(struct interest *i)
+{
+	struct slot *t = i->sock->slot;
+	uint32_t e = 0;
+	if (t->rx.mode == MODE_LANE)
+		return EPOLLIN | EPOLLRDHUP | EPOLLET; /* latched in kernel_events */
+	e = i->events & (EPOLLIN | EPOLLRDHUP | EPOLLPRI);
+	if (t->tx.mode != MODE_LANE)
+		e |= i->events & EPOLLOUT;
+	return e | (i->events & EPOLLET);
+}
+
+static uint32_t native_events(struct interest *i)
+{
+	return i->disabled ? 0 : i->events;
+}
+
+static void to_hidden(struct interest *i)
+{
+	struct waitset *w = i->set;
+	if (!equip(w))
+		return;
+	struct sock *s = i->sock;
+	if (link_announce(s->link, w->waker->word) < 0)
+		log_message(LOG_WARNING, "fd %d: wake-up descriptor not handed over yet", i->fd);
+	struct epoll_event e = {.events = hidden_events(i), .data.ptr = i};
+	if (real.epoll_ctl(w->hidden, EPOLL_CTL_ADD, i->fd, &e) < 0)
+		return;
+	real.epoll_ctl(w->fd, EPOLL_CTL_DEL, i->fd, &e);
+	i->hidden = 1;
+	atomic_fetch_add(&w->n_lane, 1);
+	atomic_fetch_or(&s->slot->lane->end[s->slot->side].waiters, 1ull << w->waker->word);
+	enqueue(i); /* what came before the waiters bit is found by the first look */
+	if (w->native_inside)
+		waker_poke(w->waker); /* they sleep in a set that had no lane member */
+}
+
+static void to_native(struct interest *i)
+{
+	struct waitset *w = i->set;
+	struct epoll_event e = {.events = native_events(i), .data = i->data};
+	real.epoll_ctl(w->hidden, EPOLL_CTL_DEL, i->fd, &e);
+	real.epoll_ctl(w->fd, EPOLL_CTL_ADD, i->fd, &e);
+	dequeue(i);
+	i->hidden = 0;
+	atomic_fetch_sub(&w->n_lane, 1);
+}
+
+/* Modes changed: the registration follows. Under the big lock. */
+static void follow(struct interest *i)
+{
+	bool lane = sock_on_lane(i->sock);
+	if (lane && !i->hidden) {
+		to_hidden(i);
+	} else if (lane) {
+		struct epoll_event e = {.events = hidden_events(i), .data.ptr = i};
+		real.epoll_ctl(i->set->hidden, EPOLL_CTL_MOD, i->fd, &e);
+		enqueue(i);
+	} else if (i->hidden) {
+		to_native(i);
+	}
+}
+
+void waitset_modes_changed(struct sock *s)
+{
+	if (!s->interests)
+		return;
+	int saved = errno;
+	bool locked = lock();
+	for (struct interest *i = s->interests; i; i = i->next_of_sock)
+		follow(i);
+	unlock(locked);
+	errno = saved;
+}
+
+void waitset_kick(struct sock *s)
+{
+	if (!s->interests)
+		return;
+	bool locked = lock();
+	for (struct interest *i = s->interests; i; i = i->next_of_sock)
+		if (i->hidden) {
+			enqueue(i);
+			if (locked && i->set->waker)
+				waker_poke(i->set->waker);
+		}
+	unlock(locked);
+}
+
+static void interest_drop(struct interest *i)
+{
+	struct interest **p = &i->sock->interests;
+	while (*p != i)
+		p = &(*p)->next_of_sock;
+	*p = i->next_of_sock;
+	dequeue(i);
+	if (i->hidden)
+		atomic_fetch_sub(&i->set->n_lane, 1);
+	i->set = NULL;
+	i->sock = NULL;
+	i->next_of_sock = free_interests;
+	free_interests = i;
+}
+
+void waitset_forget(struct sock *s, int fd, bool last)
+{
+	if (!s->interests)
+		return;
+	bool locked = lock();
+	/* A registration lives as long as the open file: a closed number whose socket lives on by another stays in the
+	 * set, and only the last close removes it. */
+	for (struct interest *i = s->interests, *next; last && i; i = next) {
+		next = i->next_of_sock;
+		if (i->hidden) {
+			struct epoll_event e;
+			real.epoll_ctl(i->set->hidden, EPOLL_CTL_DEL, i->fd, &e);
+		}
+		interest_drop(i);
+	}
+	(void)fd;
+	unlock(locked);
+}
+
+static struct waitset *waitset_new(int fd)
+{
+	bool locked = lock();
+	if (!free_sets) {
+		struct waitset *c = carve(16 * sizeof(*c));
+		for (int i = 0; c && i < 16; i++) {
+			c[i].next_free = free_sets;
+			free_sets = &c[i];
+		}
+	}
+	struct waitset *w = free_sets;
+	if (w)
+		free_sets = w->next_free;
+	unlock(locked);
+	if (!w)
+		return NULL;
+	memset(w, 0, sizeof(*w));
+	w->fd = fd;
+	w->fds = 1;
+	w->hidden = -1;
+	fdtab_set(fd, (uintptr_t)w | FD_EPOLL);
+	return w;
+}
+
+void waitset_dup(struct waitset *w, int fd)
+{
+	atomic_fetch_add(&w->fds, 1);
+	fdtab_set(fd, (uintptr_t)w | FD_EPOLL);
+}
+
+static void drop_of_set(struct sock *s, void *arg)
+{
+	for (struct interest *i = s->interests, *next; i; i = next) {
+		next = i->next_of_sock;
+		if (i->set == arg)
+			interest_drop(i);
+	}
+}
+
+void waitset_close(struct waitset *w, int fd)
+{
+	fdtab_set(fd, 0);
+	if (atomic_fetch_sub(&w->fds, 1) != 1) {
+		for (int k = 0; w->fd == fd && k <= fdtab_highest; k++)
+			if (k != fd && fdtab_waitset(k) == w)
+				w->fd = k;
+		return;
+	}
+	bool locked = lock();
+	sock_each(drop_of_set, w);
+	if (w->hidden >= 0)
+		fdtab_disown(w->hidden);
+	if (w->waker)
+		waker_free(w->waker);
+	w->waker = NULL;
+	w->hidden = -1;
+	w->next_free = free_sets;
+	free_sets = w;
+	unlock(locked);
+}
+
+void waitset_fork_child(void)
+{
+	pthread_mutex_init(&big_lock, NULL);
+}
+
+static struct interest *find(struct waitset *w, struct sock *s, int fd)
+{
+	for (struct interest *i = s->interests; i; i = i->next_of_sock)
+		if (i->set == w && i->fd == fd)
+			return i;
+	return NULL;
+}
+
+/* Should the program register the data of one of our registrations, ours is changed. */
+static void keep_apart(struct waitset *w, uint64_t data)
+{
+	struct epoll_event e = {.events = EPOLLIN};
+	if (w->waker && data == w->data_waker) {
+		e.events |= EPOLLET;
+		e.data.u64 = w->data_waker = random64();
+		real.epoll_ctl(w->fd, EPOLL_CTL_MOD, w->waker->eventfd, &e);
+	}
+	if (w->hidden >= 0 && data == w->data_hidden) {
+		e.data.u64 = w->data_hidden = random64();
+		real.epoll_ctl(w->fd, EPOLL_CTL_MOD, w->hidden, &e);
+	}
+}
+
+static int ctl(struct waitset *w, int op, int fd, struct sock *s, struct epoll_event *event)
+{
+	struct interest *i = find(w, s, fd);
+	if (op == EPOLL_CTL_ADD) {
+		if (i)
+			return -EEXIST;
+		if (real.epoll_ctl(w->fd, op, fd, event) < 0)
+			return -errno;
+		i = interest_new();
+		if (!i)
+			return 0; /* no memory: the socket must stay on the kernel */
+		i->set = w;
+		i->sock = s;
+		i->fd = fd;
+		i->events = event->events;
+		i->data = event->data;
+		i->next_of_sock = s->interests;
+		s->interests = i;
+		if (sock_on_lane(s))
+			to_hidden(i);
+		return 0;
+	}
+	if (!i)
+		return real.epoll_ctl(w->fd, op, fd, event) < 0 ? -errno : 0;
+	if (op == EPOLL_CTL_MOD) {
+		if (i->events & EPOLLEXCLUSIVE || event->events & EPOLLEXCLUSIVE)
+			return -EINVAL;
+		if (!i->hidden && real.epoll_ctl(w->fd, op, fd, event) < 0)
+			return -errno;
+		i->events = event->events;
+		i->data = event->data;
+		i->disabled = 0;
+		if (i->hidden) {
+			struct epoll_event e = {.events = hidden_events(i), .data.ptr = i};
+			real.epoll_ctl(w->hidden, op, fd, &e);
+			enqueue(i);
+			if (!alone() && w->waker)
+				waker_poke(w->waker);
+		}
+		return 0;
+	}
+	if (op == EPOLL_CTL_DEL) {
+		if (real.epoll_ctl(i->hidden ? w->hidden : w->fd, op, fd, event) < 0)
+			return -errno;
+		interest_drop(i);
+		return 0;
+	}
+	return -EINVAL;
+}
+
+/* Which connection of the set has news: into the ready lists of the sets that hold it. */
+static void has_news(struct sock *s, void *arg)
+{
+	struct waitset *self = arg;
+	for (struct interest *i = s->interests; i; i = i->next_of_sock)
+		if (i->hidden) {
+			enqueue(i);
+			if (i->set != self && i->set->waker && !alone())
+				waker_poke(i->set->waker);
+		}
+}
+
+/* The kernel's part: what the hidden set says is latched. Under the big lock. */
+static void drain_hidden(struct waitset *w)
+{
+	struct epoll_event e[32];
+	int n;
+	if (w->hidden < 0)
+		return;
+	do {
+		n = real.epoll_wait(w->hidden, e, 32, 0);
+		for (int k = 0; k < n; k++) {
+			struct interest *i = e[k].data.ptr;
+			if (i->set != w || !i->sock)
+				continue;
+			i->sock->kernel_events |= e[k].events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR | EPOLLPRI | EPOLLOUT);
+			enqueue(i);
+		}
+	} while (n == 32 && (e[0].events & EPOLLET));
+}
+
+/* Fills out from the ready list. Under the big lock. */
+static int collect(struct waitset *w, struct epoll_event *out, int max)
+{
+	int n = 0;
+	struct interest *last = w->ready ? w->ready->prev_ready : NULL;
+	for (struct interest *i = w->ready; i && n < max;) {
+		struct interest *next = i == last ? NULL : i->next_ready;
+		struct sock *s = i->sock;
+		uint32_t now = sock_ready(s) & (i->events | ALWAYS);
+		if (s->slot->rx.mode != MODE_LANE || s->slot->tx.mode != MODE_LANE) {
+			/* that part is level-triggered in the hidden set: it will say so again */
+			s->kernel_events &= ~((s->slot->rx.mode != MODE_LANE ? EPOLLIN | EPOLLPRI : 0) |
+					      (s->slot->tx.mode != MODE_LANE ? EPOLLOUT : 0));
+		}
+		now &= ~(EPOLLET | EPOLLONESHOT | EPOLLEXCLUSIVE | EPOLLWAKEUP);
+		if (!now) {
+			dequeue(i);
+		} else {
+			out[n].events = now;
+			out[n++].data = i->data;
+			if (i->events & EPOLLONESHOT) {
+				i->disabled = 1;
+				dequeue(i);
+			} else if (i->events & EPOLLET) {
+				dequeue(i);
+			} else { /* level: asked again at the next wait, behind the others */
+				dequeue(i);
+				enqueue(i);
+			}
+		}
+		i = next;
+	}
+	return n;
+}
+
+struct look {
+	struct waitset *w;
+	struct epoll_event *out;
+	int max, n;
+};
+
+static bool look(void *arg)
+{
+	struct look *k = arg;
+	bool locked = lock();
+	news_take(k->w->waker->word, has_news, k->w);
+	k->n = k->w->ready ? collect(k->w, k->out, k->max) : 0;
+	unlock(locked);
+	return k->n > 0;
+}
+
+/* Takes our own registrations out of what the kernel said. Returns the number left for the program. */
+static int strip(struct waitset *w, struct epoll_event *e, int n, bool *ret_hidden)
+{
+	int k = 0;
+	for (int i = 0; i < n; i++) {
+		if (e[i].data.u64 == w->data_waker && w->waker)
+			continue;
+		if (e[i].data.u64 == w->data_hidden && w->hidden >= 0) {
+			*ret_hidden = true;
+			continue;
+		}
+		e[k++] = e[i];
+	}
+	return k;
+}
+
+static int kernel_wait(int fd, struct epoll_event *e, int max, uint64_t ns, const sigset_t *mask)
+{
+	int r;
+	if (real.epoll_pwait2 && ns != UINT64_MAX && ns % 1000000) {
+		struct timespec t = {ns / 1000000000, ns % 1000000000};
+		r = real.epoll_pwait2(fd, e, max, &t, mask);
+		if (r >= 0 || errno != ENOSYS)
+			return r < 0 ? -errno : r;
+	}
+	int ms = ns == UINT64_MAX ? -1 : ns / 1000000 < INT_MAX ? (int)((ns + 999999) / 1000000) : INT_MAX;
+	r = mask ? real.epoll_pwait(fd, e, max, ms, mask) : real.epoll_wait(fd, e, max, ms);
+	return r < 0 ? -errno : r;
+}
+
+/* What the kernel has to say now, our registrations taken out; latches what the hidden set brought. */
+static int poll_kernel(struct waitset *w, struct epoll_event *out, int max)
+{
+	bool hidden = false;
+	w->waits = 0;
+	int n = kernel_wait(w->fd, out, max, 0, NULL);
+	if (n > 0)
+		n = strip(w, out, n, &hidden);
+	if (hidden) {
+		bool locked = lock();
+		drain_hidden(w);
+		unlock(locked);
+	}
+	return n > 0 ? n : 0;
+}
+
+/* The wait of a set with lane members. ns: UINT64_MAX for ever. */
+static int lane_wait(struct waitset *w, struct epoll_event *out, int max, uint64_t ns, const sigset_t *mask)
+{
+	struct look k = {w, out, max, 0};
+	uint64_t deadline = ns == UINT64_MAX || ns == 0 ? ns : now_ns() + ns;
+	uint32_t signals = self_thread.signals;
+	if (++w->waits >= POLL_EVERY || ns == 0) { /* the kernel's turn comes first, so that it is never starved */
+		int n = poll_kernel(w, out, max);
+		k.out += n;
+		k.max -= n;
+		if (k.max > 0)
+			look(&k);
+		if (n + k.n || ns == 0)
+			return n + k.n;
+		k.out = out;
+		k.max = max;
+	}
+	for (;;) {
+		uint64_t left = deadline == UINT64_MAX ? UINT64_MAX : deadline > now_ns() ? deadline - now_ns() : 0;
+		if (mask ? look(&k) : spin(look, &k, left))
+			return k.n;
+		if (self_thread.signals != signals)
+			return -EINTR;
+		waker_sleep(w->waker);
+		if (look(&k)) { /* the last look, after "asleep" was published */
+			waker_awake(w->waker);
+			return k.n;
+		}
+		COUNT(sleeps, 1);
+		int n = kernel_wait(w->fd, out, max, left, mask);
+		waker_awake(w->waker);
+		if (n < 0)
+			return n;
+		bool hidden = false, woken = n > 0;
+		n = strip(w, out, n, &hidden);
+		if (hidden) {
+			bool locked = lock();
+			drain_hidden(w);
+			unlock(locked);
+		}
+		k.out = out + n;
+		k.max = max - n;
+		k.n = 0;
+		if (k.max > 0)
+			look(&k);
+		if (n + k.n || !woken)
+			return n + k.n;
+		k.out = out;
+		k.max = max;
+	}
+}
+
+static int set_wait(int epfd, struct epoll_event *out, int max, uint64_t ns, const sigset_t *mask, int (*kernel)(void *), void *arg)
+{
+	struct waitset *w = fdtab_waitset(epfd);
+	if (!w || max <= 0)
+		return kernel(arg);
+	if (!atomic_load_explicit(&w->n_lane, memory_order_acquire)) {
+		/* seq_cst pair with to_hidden: the count before the look, the member before the look at the count */
+		atomic_fetch_add(&w->native_inside, 1);
+		if (!atomic_load(&w->n_lane)) {
+			int n = kernel(arg);
+			int saved = errno;
+			atomic_fetch_sub(&w->native_inside, 1);
+			if (n <= 0 || !w->waker)
+				return errno = saved, n;
+			bool hidden = false;
+			int left = strip(w, out, n, &hidden);
+			if (left || (!hidden && left == n))
+				return errno = saved, left;
+			/* woken for a member that went to a lane meanwhile, or for one that came back */
+			if (w->native_inside)
+				waker_poke(w->waker);
+			if (ns == 0)
+				return 0;
+		} else {
+			atomic_fetch_sub(&w->native_inside, 1);
+		}
+	}
+	if (!w->waker)
+		return kernel(arg);
+	int r = lane_wait(w, out, max, ns, mask);
+	return EDGE(r);
+}
+
+struct wait_args {
+	int epfd;
+	struct epoll_event *out;
+	int max, ms;
+	const struct timespec *ts;
+	const sigset_t *mask;
+};
+
+static int k_wait(void *p)
+{
+	struct wait_args *a = p;
+	return real.epoll_wait(a->epfd, a->out, a->max, a->ms);
+}
+
+static int k_pwait(void *p)
+{
+	struct wait_args *a = p;
+	return real.epoll_pwait(a->epfd, a->out, a->max, a->ms, a->mask);
+}
+
+static int k_pwait2(void *p)
+{
+	struct wait_args *a = p;
+	return real.epoll_pwait2(a->epfd, a->out, a->max, a->ts, a->mask);
+}
+
+static uint64_t ms_ns(int ms)
+{
+	return ms < 0 ? UINT64_MAX : ms * 1000000ull;
+}
+
+EXPORT int epoll_wait(int epfd, struct epoll_event *out, int max, int ms)
+{
+	ENSURE_REAL();
+	struct wait_args a = {epfd, out, max, ms, NULL, NULL};
+	return set_wait(epfd, out, max, ms_ns(ms), NULL, k_wait, &a);
+}
+
+EXPORT int epoll_pwait(int epfd, struct epoll_event *out, int max, int ms, const sigset_t *mask)
+{
+	ENSURE_REAL();
+	struct wait_args a = {epfd, out, max, ms, NULL, mask};
+	return set_wait(epfd, out, max, ms_ns(ms), mask, k_pwait, &a);
+}
+
+EXPORT int epoll_pwait2(int epfd, struct epoll_event *out, int max, const struct timespec *ts, const sigset_t *mask)
+{
+	ENSURE_REAL();
+	struct wait_args a = {epfd, out, max, 0, ts, mask};
+	uint64_t ns = ts ? ts->tv_sec * 1000000000ull + ts->tv_nsec : UINT64_MAX;
+	return set_wait(epfd, out, max, ns, mask, k_pwait2, &a);
+}
+
+EXPORT int epoll_create(int size)
+{
+	ENSURE_REAL();
+	int fd = real.epoll_create(size);
+	if (fd >= 0 && !self_thread.vfork_child)
+		waitset_new(fd);
+	return fd;
+}
+
+EXPORT int epoll_create1(int flags)
+{
+	ENSURE_REAL();
+	int fd = real.epoll_create1(flags);
+	if (fd >= 0 && !self_thread.vfork_child)
+		waitset_new(fd);
+	return fd;
+}
+
+EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
+{
+	ENSURE_REAL();
+	struct waitset *w = fdtab_waitset(epfd);
+	struct sock *s = w ? sock_of(fd) : NULL;
+	if (w && op != EPOLL_CTL_DEL && event)
+		keep_apart(w, event->data.u64);
+	if (!s || (op != EPOLL_CTL_DEL && !event)) {
+		if (s)
+			sock_unpin(s);
+		return real.epoll_ctl(epfd, op, fd, event);
+	}
+	bool locked = lock();
+	int r = ctl(w, op, fd, s, event);
+	unlock(locked);
+	sock_unpin(s);
+	return EDGE(r);
+}

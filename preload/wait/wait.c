@@ -1,0 +1,150 @@
+/* Waiting for one socket, and spinning. */
+#include "preload/real.h"
+#include "preload/state.h"
+#include "preload/stats/stats.h"
+#include "preload/switch.h"
+#include "preload/wait/waitset.h"
+#include "preload/wait/waker.h"
+
+#include <errno.h>
+#include <time.h>
+
+#define SPIN_PROBE 32       /* sleeps between probes while the budget is zero */
+#define SPIN_FIRST 4000     /* ns */
+#define SPIN_LEAST 500
+
+uint64_t now_ns(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000ull + t.tv_nsec;
+}
+
+static inline void relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+}
+
+bool spin(bool (*again)(void *arg), void *arg, uint64_t most)
+{
+	struct thread_state *self = &self_thread;
+	uint64_t limit = (uint64_t)options.spin_us * 1000;
+	if (usable_cpus < 2 || !limit)
+		return again(arg);
+	if (!self->spin_ns) {
+		/* Nothing came during earlier spins: sleep, and probe now and then whether that is still so. */
+		if (++self->spin_skipped < SPIN_PROBE)
+			return again(arg);
+		self->spin_skipped = 0;
+		self->spin_ns = SPIN_FIRST < limit ? SPIN_FIRST : limit;
+	}
+	uint64_t budget = self->spin_ns < limit ? self->spin_ns : limit;
+	if (budget > most)
+		budget = most;
+	uint64_t end = now_ns() + budget;
+	uint32_t signals = self->signals;
+	do {
+		for (int i = 0; i < 16; i++) {
+			if (again(arg)) {
+				self->spin_ns = budget * 2 < limit ? budget * 2 : limit;
+				COUNT(spins_hit, 1);
+				return true;
+			}
+			relax();
+		}
+	} while (now_ns() < end && self->signals == signals);
+	self->spin_ns = budget / 2 >= SPIN_LEAST ? budget / 2 : 0;
+	COUNT(spins_missed, 1);
+	return false;
+}
+
+struct one {
+	struct sock *s;
+	uint32_t events;
+};
+
+/* Worth another try of the data call? Readiness of poll, but room of any size counts for a blocked writer. */
+static bool changed(void *arg)
+{
+	struct one *o = arg;
+	struct slot *t = o->s->slot;
+	if (o->events & EPOLLIN) {
+		uint32_t mode = atomic_load_explicit(&t->rx.mode, memory_order_acquire);
+		if (mode == MODE_KERNEL)
+			return true;
+		struct link_dir *d = rx_dir(t);
+		if (mode == MODE_LANE && (ring_unread(rx_ring(t)) || atomic_load(&d->end) || t->rx.shut ||
+					  atomic_load(&d->slot[t->rx.gen & 1].p) != OFFSET_NONE))
+			return true;
+	}
+	if (o->events & EPOLLOUT) {
+		if (atomic_load_explicit(&t->tx.mode, memory_order_acquire) != MODE_LANE || t->tx.shut)
+			return true;
+		struct link_dir *d = tx_dir(t);
+		if (head_gated(atomic_load(&d->head)))
+			return atomic_load(&d->tail) == head_pos(atomic_load(&d->head));
+		return ring_unread(tx_ring(t)) <= tx_limit(t) * 2 / 3;
+	}
+	return false;
+}
+
+int wait_sock(struct sock *s, int fd, uint32_t events, uint64_t deadline, bool *ret_kernel)
+{
+	struct slot *t = s->slot;
+	struct one o = {s, events};
+	*ret_kernel = false;
+	bool agreed = events & EPOLLIN && t->rx.mode == MODE_AGREED; /* only the kernel can bring the marker */
+	uint64_t now = deadline == UINT64_MAX ? 0 : now_ns();
+	if (deadline != UINT64_MAX && now >= deadline)
+		return -ETIMEDOUT;
+	if (!agreed && spin(changed, &o, deadline == UINT64_MAX ? UINT64_MAX : deadline - now))
+		return 0;
+	int epfd = -1;
+	struct waker *w = waker_thread(&epfd);
+	struct timespec pause = {0, 1000000}, *timeout = NULL; /* no waker (no descriptors): look every millisecond */
+	if (w && link_announce(s->link, w->word) == 0) {
+		uint64_t bit = 1ull << w->word;
+		_Atomic uint64_t *waiters = &t->lane->end[t->side].waiters;
+		if (!(atomic_load(waiters) & bit))
+			atomic_fetch_or(waiters, bit);
+		if (events & EPOLLOUT && t->tx.mode == MODE_LANE)
+			atomic_store(&tx_dir(t)->want_room, tx_limit(t) * 2 / 3 + 1);
+		waker_sleep(w);
+	} else {
+		w = NULL;
+		timeout = &pause;
+	}
+	struct timespec left;
+	if (deadline != UINT64_MAX) {
+		uint64_t rest = (now = now_ns()) < deadline ? deadline - now : 0;
+		if (!timeout || rest < (uint64_t)pause.tv_nsec) {
+			left.tv_sec = rest / 1000000000;
+			left.tv_nsec = rest % 1000000000;
+			timeout = &left;
+		}
+	}
+	int r = 0;
+	struct pollfd p[2] = {{fd, events & EPOLLIN ? POLLIN | POLLRDHUP : POLLRDHUP, 0}, {epfd, POLLIN, 0}};
+	if (!changed(&o)) { /* the last look, after "asleep" was published */
+		COUNT(sleeps, 1);
+		r = real.ppoll(p, w ? 2 : 1, timeout, NULL);
+		if (r < 0)
+			r = -errno;
+	}
+	if (w) {
+		waker_awake(w);
+		if (r > 0 && p[1].revents) {
+			struct epoll_event e;
+			real.epoll_wait(epfd, &e, 1, 0); /* takes the edge */
+		}
+	}
+	if (r > 0 && p[0].revents)
+		*ret_kernel = true;
+	if (r == 0 && timeout == &left && now_ns() >= deadline && !changed(&o))
+		return -ETIMEDOUT;
+	return r == -EINTR ? -EINTR : 0;
+}

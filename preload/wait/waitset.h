@@ -1,0 +1,54 @@
+/* Epoll sets and the readiness of lane connections.
+ *
+ * A set is the program's real epoll fd. Sockets that run on the kernel are registered in it exactly as the program
+ * asked. A socket with a direction on a lane is registered instead in a second, hidden epoll fd that is nested in
+ * the first (what the kernel still has to say of it: FIN, RST, bytes that passed us), and its readiness is computed
+ * here. The set's wake-up eventfd is registered in the program's epoll fd as well. The two hidden registrations
+ * carry random data that is changed should the program ever use the same. */
+#ifndef HASTEN_WAITSET_H
+#define HASTEN_WAITSET_H
+#include "preload/sock.h"
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/epoll.h>
+#include <time.h>
+
+/* A socket's membership in a set. */
+struct interest {
+	struct waitset *set;
+	struct sock *sock;
+	int fd;                              /* the number it was added by */
+	uint32_t events;
+	epoll_data_t data;
+	uint8_t hidden;                      /* registered in the hidden epoll fd */
+	uint8_t disabled;                    /* EPOLLONESHOT, reported */
+	uint8_t queued;                      /* in the set's ready list */
+	struct interest *next_of_sock;
+	struct interest *prev_ready, *next_ready;
+};
+
+/* What is true of the connection now, of EPOLLIN OUT RDHUP HUP ERR. Cheap: shared memory and latched kernel events. */
+uint32_t sock_ready(struct sock *s);
+/* Does a direction of it run on a lane? */
+bool sock_on_lane(struct sock *s);
+/* May its events come without the kernel's help (agreed or on a lane)? */
+bool sock_watched(struct sock *s);
+
+/* Modes of a direction changed: registrations follow. Called with a direction's lock held; takes the big lock. */
+void waitset_modes_changed(struct sock *s);
+/* The descriptor, or the last of its numbers, is closed. */
+void waitset_forget(struct sock *s, int fd, bool last);
+/* Local news of a socket (another thread took bytes from the kernel, a shutdown): its sets look again. */
+void waitset_kick(struct sock *s);
+struct waitset *waitset_of(int epfd);
+void waitset_close(struct waitset *w, int fd);
+void waitset_fork_child(void);
+
+/* One waiting for one socket: until readable (EPOLLIN) or writable (EPOLLOUT), an end or an error; deadline in
+ * CLOCK_MONOTONIC ns, UINT64_MAX never. 0: look again; -EINTR; -ETIMEDOUT. */
+int wait_sock(struct sock *s, int fd, uint32_t events, uint64_t deadline, bool *ret_kernel);
+uint64_t now_ns(void);
+
+/* A bounded spin: true when again(arg) said so. */
+bool spin(bool (*again)(void *arg), void *arg, uint64_t most_ns);
+#endif

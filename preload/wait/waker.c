@@ -1,0 +1,311 @@
+#include "preload/wait/waker.h"
+#include "preload/family.h"
+#include "preload/fdtab.h"
+#include "preload/real.h"
+#include "preload/sock.h"
+#include "preload/stats/stats.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x10 /* Linux 5.1 */
+#endif
+
+static struct link_epochs *epochs; /* shared by the family: mapped before any fork that matters */
+static int epochs_fd = -1;
+static struct waker wakers[LINK_WAITERS]; /* this process's own, by word; eventfd 0 none */
+static uint64_t own_words;
+static uint32_t sleepers[LINK_WAITERS];
+static uint32_t users[LINK_WAITERS];
+static pthread_mutex_t waker_lock = PTHREAD_MUTEX_INITIALIZER; /* wakers, own_words, users */
+static _Atomic uint32_t word_lock[LINK_WAITERS];               /* sleepers and the epoch of a word */
+static unsigned next_shared;
+
+static pthread_key_t thread_key;
+static pthread_once_t thread_once = PTHREAD_ONCE_INIT;
+static __thread struct waker *thread_waker __attribute__((tls_model("initial-exec")));
+static __thread int thread_epfd __attribute__((tls_model("initial-exec")));
+
+struct link_epochs *waker_epochs(int *ret_fd)
+{
+	if (!epochs) {
+		int fd = memfd_create("hasten-epochs", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+		if (fd < 0)
+			return NULL;
+		void *map = MAP_FAILED;
+		if (ftruncate(fd, sizeof(struct link_epochs)) == 0)
+			map = mmap(NULL, sizeof(struct link_epochs), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		/* FUTURE_WRITE: our mapping stays writable, nobody can make another; without it (before 5.1) a peer could
+		 * keep us asleep */
+		if (map == MAP_FAILED ||
+		    real.fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) < 0) {
+			if (map != MAP_FAILED)
+				munmap(map, sizeof(struct link_epochs));
+			real.close(fd);
+			return NULL;
+		}
+		epochs_fd = fdtab_own(fd);
+		epochs = map;
+	}
+	if (ret_fd)
+		*ret_fd = epochs_fd;
+	return epochs;
+}
+
+static int word_claim(void)
+{
+	for (int pass = 0; pass < 2; pass++)
+		for (int w = 0; w < LINK_WAITERS; w++) {
+			if (pass == 0) {
+				if (!(atomic_fetch_or(&family->waiters_used, 1ull << w) & 1ull << w)) {
+					family->waiter_pid[w] = getpid();
+					return w;
+				}
+				continue;
+			}
+			int32_t pid = family->waiter_pid[w];
+			if (pid > 0 && pid != getpid() && kill(pid, 0) < 0 && errno == ESRCH &&
+			    atomic_compare_exchange_strong(&family->waiter_pid[w], &pid, getpid()))
+				return w; /* of a process that was killed */
+		}
+	return -1;
+}
+
+struct waker *waker_new(void)
+{
+	struct waker *made = NULL;
+	int saved = errno;
+	if (!waker_epochs(NULL) || !family)
+		return NULL;
+	pthread_mutex_lock(&waker_lock);
+	int w = word_claim();
+	if (w >= 0) {
+		int fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
+		if (fd >= 0) {
+			wakers[w].word = w;
+			wakers[w].eventfd = fdtab_own(fd);
+			uint32_t e = atomic_load(&epochs->w[w].epoch);
+			atomic_store(&epochs->w[w].epoch, (e + 2) & ~1u); /* a killed owner may have left it asleep */
+			own_words |= 1ull << w;
+			made = &wakers[w];
+		} else {
+			family->waiter_pid[w] = 0;
+			atomic_fetch_and(&family->waiters_used, ~(1ull << w));
+		}
+	}
+	if (!made && own_words) {
+		do
+			next_shared = (next_shared + 1) % LINK_WAITERS;
+		while (!(own_words & 1ull << next_shared));
+		made = &wakers[next_shared];
+	}
+	if (made)
+		users[made->word]++;
+	pthread_mutex_unlock(&waker_lock);
+	errno = saved;
+	return made;
+}
+
+void waker_free(struct waker *w)
+{
+	pthread_mutex_lock(&waker_lock);
+	/* The word and its eventfd stay ours: peers hold the fd, and the next sleeper takes it over. */
+	if (users[w->word])
+		users[w->word]--;
+	pthread_mutex_unlock(&waker_lock);
+}
+
+static struct waker *waker_reuse(void)
+{
+	struct waker *found = NULL;
+	pthread_mutex_lock(&waker_lock);
+	for (uint64_t m = own_words; m && !found; m &= m - 1)
+		if (!users[__builtin_ctzll(m)])
+			found = &wakers[__builtin_ctzll(m)];
+	if (found)
+		users[found->word]++;
+	pthread_mutex_unlock(&waker_lock);
+	return found;
+}
+
+static void thread_gone(void *p)
+{
+	(void)p;
+	if (thread_waker) {
+		fdtab_disown(thread_epfd);
+		waker_free(thread_waker);
+		thread_waker = NULL;
+	}
+}
+
+static void thread_key_make(void)
+{
+	pthread_key_create(&thread_key, thread_gone);
+}
+
+struct waker *waker_thread(int *ret_epfd)
+{
+	if (!thread_waker) {
+		int saved = errno;
+		int ep = real.epoll_create1(EPOLL_CLOEXEC);
+		if (ep < 0)
+			return NULL;
+		struct waker *w = waker_reuse();
+		if (!w)
+			w = waker_new();
+		struct epoll_event e = {.events = EPOLLIN | EPOLLET};
+		if (!w || real.epoll_ctl(ep, EPOLL_CTL_ADD, w->eventfd, &e) < 0) {
+			if (w)
+				waker_free(w);
+			real.close(ep);
+			errno = saved;
+			return NULL;
+		}
+		thread_epfd = fdtab_own(ep);
+		thread_waker = w;
+		pthread_once(&thread_once, thread_key_make);
+		pthread_setspecific(thread_key, w);
+		errno = saved;
+	}
+	*ret_epfd = thread_epfd;
+	return thread_waker;
+}
+
+static void lock_word(unsigned w)
+{
+	while (atomic_exchange_explicit(&word_lock[w], 1, memory_order_acquire))
+		sched_yield();
+}
+
+void waker_sleep(struct waker *w)
+{
+	lock_word(w->word);
+	uint32_t e = atomic_load_explicit(&epochs->w[w->word].epoch, memory_order_relaxed);
+	/* seq_cst: published before the caller's last look (fence on the other side: ring_publish) */
+	if (sleepers[w->word]++ == 0)
+		atomic_store(&epochs->w[w->word].epoch, e + 1);
+	else
+		atomic_store(&epochs->w[w->word].epoch, e); /* the fence alone */
+	atomic_store_explicit(&word_lock[w->word], 0, memory_order_release);
+}
+
+void waker_awake(struct waker *w)
+{
+	lock_word(w->word);
+	uint32_t e = atomic_load_explicit(&epochs->w[w->word].epoch, memory_order_relaxed);
+	/* others still sleep on the word: a new odd epoch, so that the next change wakes one of them */
+	atomic_store(&epochs->w[w->word].epoch, --sleepers[w->word] == 0 ? e + 1 : e + 2);
+	atomic_store_explicit(&word_lock[w->word], 0, memory_order_release);
+}
+
+void waker_poke(struct waker *w)
+{
+	uint64_t zero = 0;
+	int saved = errno;
+	if (real.write(w->eventfd, &zero, sizeof(zero)) < 0)
+		errno = saved;
+}
+
+int waker_list(uint8_t *ret_words, int *ret_fds, int max)
+{
+	int n = 0;
+	pthread_mutex_lock(&waker_lock);
+	for (uint64_t m = own_words; m && n < max; m &= m - 1) {
+		ret_words[n] = __builtin_ctzll(m);
+		ret_fds[n] = wakers[__builtin_ctzll(m)].eventfd;
+		n++;
+	}
+	pthread_mutex_unlock(&waker_lock);
+	return n;
+}
+
+void waker_fork_child(void)
+{
+	/* The words are the parent's: a child takes words of its own. The inherited descriptors go. */
+	pthread_mutex_init(&waker_lock, NULL);
+	for (uint64_t m = own_words; m; m &= m - 1)
+		fdtab_disown(wakers[__builtin_ctzll(m)].eventfd);
+	own_words = 0;
+	memset(sleepers, 0, sizeof(sleepers));
+	memset(users, 0, sizeof(users));
+	memset(word_lock, 0, sizeof(word_lock));
+	if (thread_waker) {
+		fdtab_disown(thread_epfd);
+		thread_waker = NULL;
+	}
+}
+
+void news_post(struct link *l, uint32_t lane, int to)
+{
+	uint64_t waiters = atomic_load(&l->lane[lane].end[to].waiters);
+	struct link_news *news = &l->news[to];
+	uint64_t bit = 1ull << (lane % 64), group = 1ull << (lane / 64);
+	for (; waiters; waiters &= waiters - 1) {
+		unsigned w = __builtin_ctzll(waiters);
+		/* A set bit that we see will be cleared before the ring is looked at, so what we stored is seen then. */
+		if (!(atomic_load(&news->ready[w][lane / 64]) & bit))
+			atomic_fetch_or(&news->ready[w][lane / 64], bit);
+		if (!(atomic_load(&news->summary[w]) & group))
+			atomic_fetch_or(&news->summary[w], group);
+		if (!l->complete)
+			link_receive(l);
+		if (!l->peer_epochs)
+			continue;
+		uint32_t e = atomic_load(&l->peer_epochs->w[w].epoch);
+		if (!(e & 1) || atomic_load_explicit(&l->woken[w], memory_order_relaxed) == e)
+			continue;
+		if (l->peer_wakefd[w] < 0)
+			link_receive(l);
+		if (l->peer_wakefd[w] >= 0) {
+			uint64_t zero = 0;
+			int saved = errno;
+			if (real.write(l->peer_wakefd[w], &zero, sizeof(zero)) < 0)
+				errno = saved;
+			COUNT(wakes_sent, 1);
+			/* after the write: a thread stopped in between wakes twice, never not at all */
+			atomic_store_explicit(&l->woken[w], e, memory_order_relaxed);
+		}
+	}
+}
+
+bool news_any(unsigned word)
+{
+	for (struct link *l = links; l; l = l->next)
+		if (l->header && atomic_load(&l->news[l->side].summary[word]))
+			return true;
+	return false;
+}
+
+int news_take(unsigned word, void (*fn)(struct sock *s, void *arg), void *arg)
+{
+	int n = 0;
+	bool locked = !alone();
+	if (locked)
+		pthread_mutex_lock(&links_lock);
+	for (struct link *l = links; l; l = l->next) {
+		if (!l->header || !atomic_load_explicit(&l->news[l->side].summary[word], memory_order_relaxed))
+			continue;
+		struct link_news *news = &l->news[l->side];
+		/* cleared before the rings are looked at (seq_cst exchange) */
+		uint64_t groups = atomic_exchange(&news->summary[word], 0);
+		for (; groups; groups &= groups - 1) {
+			unsigned g = __builtin_ctzll(groups);
+			uint64_t lanes = atomic_exchange(&news->ready[word][g], 0);
+			for (; lanes; lanes &= lanes - 1) {
+				struct sock *s = l->by_lane[g * 64 + __builtin_ctzll(lanes)];
+				if (s)
+					fn(s, arg);
+				n++;
+			}
+		}
+	}
+	if (locked)
+		pthread_mutex_unlock(&links_lock);
+	return n;
+}

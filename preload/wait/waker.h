@@ -1,0 +1,42 @@
+/* Sleeping and waking. A wake-up word (epoch) lives in this family's epochs memfd, which only the family can write;
+ * it is odd while somebody sleeps on it. Its eventfd is created at 1, registered edge-triggered, never read, and
+ * woken by writing 0: it is never full and nobody takes a wake from another.
+ *
+ * An epoll set and a thread that blocks are sleepers; each uses a word. Words are few (LINK_WAITERS a family): when
+ * they run out sleepers share one and wake in vain. */
+#ifndef HASTEN_WAKER_H
+#define HASTEN_WAKER_H
+#include "preload/link/format.h"
+#include "preload/link/link.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+struct waker {
+	uint8_t word;            /* 0..63 */
+	int eventfd;             /* own, high */
+};
+
+/* The family's epochs, mapped at the first call; NULL: no memory, no acceleration. fd for handing on: *ret_fd. */
+struct link_epochs *waker_epochs(int *ret_fd);
+/* A word of this process; sharing one when none is free. NULL: no fd or no memory. */
+struct waker *waker_new(void);
+void waker_free(struct waker *w);
+/* This thread's waker and its hidden epoll fd that holds it; NULL none. */
+struct waker *waker_thread(int *ret_epfd);
+/* Publishes "asleep" and orders it before the caller's last look. Count-based: threads may share a word. */
+void waker_sleep(struct waker *w);
+void waker_awake(struct waker *w);
+/* Wakes this process's own sleepers on a word. */
+void waker_poke(struct waker *w);
+/* All words of this process, for HELLO and ANSWER: up to max; returns how many. */
+int waker_list(uint8_t *ret_words, int *ret_fds, int max);
+void waker_fork_child(void);
+
+/* Tells the other side of a lane that something changed (bytes, room, end): sets its ready bits and wakes whoever
+ * sleeps. Call after a seq_cst store of what changed. */
+void news_post(struct link *l, uint32_t lane, int to_side);
+/* Takes the ready bits of one word on all links: calls fn for each lane's socket. Returns how many. */
+int news_take(unsigned word, void (*fn)(struct sock *s, void *arg), void *arg);
+/* Are there any? */
+bool news_any(unsigned word);
+#endif
