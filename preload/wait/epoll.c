@@ -95,7 +95,7 @@ static void dequeue(struct interest *i)
 
 static void enqueue(struct interest *i)
 {
-	if (i->queued || i->disabled)
+	if (i->queued || i->disabled || i->parked)
 		return;
 	struct waitset *w = i->set;
 	if (!w->ready) {
@@ -114,6 +114,11 @@ bool sock_on_lane(struct sock *s)
 	struct slot *t = s->slot;
 	return t && (atomic_load_explicit(&t->rx.mode, memory_order_acquire) == MODE_LANE ||
 		     atomic_load_explicit(&t->tx.mode, memory_order_acquire) == MODE_LANE);
+}
+
+static bool sock_both_on_lane(struct sock *s)
+{
+	return s->slot->rx.mode == MODE_LANE && s->slot->tx.mode == MODE_LANE;
 }
 
 bool sock_watched(struct sock *s)
@@ -215,6 +220,7 @@ static void to_hidden(struct interest *i)
 	struct epoll_event e = {.events = hidden_events(i), .data.ptr = i};
 	if (real.epoll_ctl(w->hidden, EPOLL_CTL_ADD, i->fd, &e) < 0)
 		return;
+	i->asked = e.events;
 	real.epoll_ctl(w->fd, EPOLL_CTL_DEL, i->fd, &e);
 	i->hidden = 1;
 	atomic_fetch_add(&w->n_lane, 1);
@@ -229,10 +235,19 @@ static void to_native(struct interest *i)
 	struct waitset *w = i->set;
 	struct epoll_event e = {.events = native_events(i), .data = i->data};
 	real.epoll_ctl(w->hidden, EPOLL_CTL_DEL, i->fd, &e);
-	real.epoll_ctl(w->fd, EPOLL_CTL_ADD, i->fd, &e);
+	if (!i->parked)
+		real.epoll_ctl(w->fd, EPOLL_CTL_ADD, i->fd, &e);
 	dequeue(i);
 	i->hidden = 0;
 	atomic_fetch_sub(&w->n_lane, 1);
+}
+
+/* Asks the hidden set anew, where that changes anything: with both directions on a lane it never does. */
+static void ask_hidden(struct interest *i)
+{
+	struct epoll_event e = {.events = hidden_events(i), .data.ptr = i};
+	if (e.events != i->asked && real.epoll_ctl(i->set->hidden, EPOLL_CTL_MOD, i->fd, &e) == 0)
+		i->asked = e.events;
 }
 
 /* Modes changed: the registration follows. Under the big lock. */
@@ -242,8 +257,7 @@ static void follow(struct interest *i)
 	if (lane && !i->hidden) {
 		to_hidden(i);
 	} else if (lane) {
-		struct epoll_event e = {.events = hidden_events(i), .data.ptr = i};
-		real.epoll_ctl(i->set->hidden, EPOLL_CTL_MOD, i->fd, &e);
+		ask_hidden(i);
 		enqueue(i);
 	} else if (i->hidden) {
 		to_native(i);
@@ -399,31 +413,52 @@ static void keep_apart(struct waitset *w, uint64_t data)
 	}
 }
 
-static int ctl(struct waitset *w, int op, int fd, struct sock *s, struct epoll_event *event)
+static int ctl_add(struct waitset *w, struct interest *i, int fd, struct sock *s, struct epoll_event *event)
 {
-	struct interest *i = find(w, s, fd);
-	if (op == EPOLL_CTL_ADD) {
-		if (i)
-			return -EEXIST;
-		if (real.epoll_ctl(w->fd, op, fd, event) < 0)
-			return -errno;
+	if (i && !i->parked)
+		return -EEXIST;
+	if (i && i->hidden) { /* it comes back: programs that wait for one thing at a time take out and add all the time */
+		if (event->events & EPOLLEXCLUSIVE && event->events & EPOLLONESHOT)
+			return -EINVAL;
+		i->parked = i->disabled = 0;
+		i->events = event->events;
+		i->data = event->data;
+		ask_hidden(i);
+		enqueue(i);
+		return 0;
+	}
+	if (real.epoll_ctl(w->fd, EPOLL_CTL_ADD, fd, event) < 0)
+		return -errno;
+	if (!i) {
 		i = interest_new();
-		if (!i)
-			return 0; /* no memory: the socket must stay on the kernel */
+		if (!i) {
+			s->slot ? (void)(s->slot->never = REASON_NO_MEMORY) : sock_plain(s, REASON_NO_MEMORY);
+			return 0;
+		}
 		i->set = w;
 		i->sock = s;
 		i->fd = fd;
-		i->events = event->events;
-		i->data = event->data;
 		i->next_of_sock = s->interests;
 		s->interests = i;
-		if (sock_on_lane(s))
-			to_hidden(i);
-		return 0;
 	}
+	i->parked = i->disabled = 0;
+	i->events = event->events;
+	i->data = event->data;
+	if (sock_on_lane(s))
+		to_hidden(i);
+	return 0;
+}
+
+static int ctl(struct waitset *w, int op, int fd, struct sock *s, struct epoll_event *event)
+{
+	struct interest *i = find(w, s, fd);
+	if (op == EPOLL_CTL_ADD)
+		return ctl_add(w, i, fd, s, event);
 	if (!i)
 		return real.epoll_ctl(w->fd, op, fd, event) < 0 ? -errno : 0;
 	if (op == EPOLL_CTL_MOD) {
+		if (i->parked)
+			return -ENOENT;
 		if (i->events & EPOLLEXCLUSIVE || event->events & EPOLLEXCLUSIVE)
 			return -EINVAL;
 		if (!i->hidden && real.epoll_ctl(w->fd, op, fd, event) < 0)
@@ -432,8 +467,7 @@ static int ctl(struct waitset *w, int op, int fd, struct sock *s, struct epoll_e
 		i->data = event->data;
 		i->disabled = 0;
 		if (i->hidden) {
-			struct epoll_event e = {.events = hidden_events(i), .data.ptr = i};
-			real.epoll_ctl(w->hidden, op, fd, &e);
+			ask_hidden(i);
 			enqueue(i);
 			if (!alone() && w->waker)
 				waker_poke(w->waker);
@@ -441,6 +475,13 @@ static int ctl(struct waitset *w, int op, int fd, struct sock *s, struct epoll_e
 		return 0;
 	}
 	if (op == EPOLL_CTL_DEL) {
+		if (i->parked)
+			return -ENOENT;
+		if (i->hidden && sock_both_on_lane(s)) {
+			i->parked = 1; /* the hidden registration is edge-triggered: it disturbs nobody */
+			dequeue(i);
+			return 0;
+		}
 		if (real.epoll_ctl(i->hidden ? w->hidden : w->fd, op, fd, event) < 0)
 			return -errno;
 		interest_drop(i);

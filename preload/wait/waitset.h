@@ -20,8 +20,10 @@ struct interest {
 	int fd;                              /* the number it was added by */
 	uint32_t events;
 	epoll_data_t data;
-	uint8_t hidden;                      /* registered in the hidden epoll fd */
+	uint32_t asked;                      /* what the hidden epoll fd is asked for */
+	uint8_t hidden;                      /* registered there */
 	uint8_t disabled;                    /* EPOLLONESHOT, reported */
+	uint8_t parked;                      /* taken out by the program; the hidden registration stays for its return */
 	uint8_t queued;                      /* in the set's ready list */
 	struct interest *next_of_sock;
 	struct interest *prev_ready, *next_ready;
