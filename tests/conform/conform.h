@@ -11,6 +11,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -29,16 +30,16 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CHECK(condition, ...) \
-	do { \
-		if (!(condition)) { \
-			int failed_errno = errno; \
-			printf("FAIL %s:%d: ", __FILE_NAME__, __LINE__); \
-			printf(__VA_ARGS__); \
+#define CHECK(condition, ...)                                                                   \
+	do {                                                                                    \
+		if (!(condition)) {                                                             \
+			int failed_errno = errno;                                               \
+			printf("FAIL %s:%d: ", __FILE_NAME__, __LINE__);                        \
+			printf(__VA_ARGS__);                                                    \
 			printf(" [%s: errno %s]\n", #condition, strerrorname_np(failed_errno)); \
-			fflush(stdout); \
-			_exit(1); \
-		} \
+			fflush(stdout);                                                         \
+			_exit(1);                                                               \
+		}                                                                               \
 	} while (0)
 #ifndef __FILE_NAME__
 #define __FILE_NAME__ (strrchr("/" __FILE__, '/') + 1)

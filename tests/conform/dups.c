@@ -36,7 +36,8 @@ static void copies(int how, bool early)
 		carry(i % 3 ? copy : s, c, 1000, 0, 2);
 	}
 	send_all(c, "abcdef", 6);
-	CHECK(recv_all(s, b, 3) == 3 && recv_all(copy, b + 3, 3) == 3 && !memcmp(b, "abcdef", 6), "one stream, two numbers");
+	CHECK(recv_all(s, b, 3) == 3 && recv_all(copy, b + 3, 3) == 3 && !memcmp(b, "abcdef", 6),
+	      "one stream, two numbers");
 	send_all(c, "unread", 6);
 	close(s);
 	CHECK(recv_all(copy, b, 6) == 6 && !memcmp(b, "unread", 6), "closing one number loses nothing");

@@ -1,19 +1,41 @@
 # Plain socket programs that run native and preloaded, and the driver that compares (tests/conform/run).
 conform_programs = \
+	tests/conform/accepting \
 	tests/conform/calls \
+	tests/conform/churn \
 	tests/conform/close-while \
+	tests/conform/closeranges \
+	tests/conform/connecting \
+	tests/conform/credentials \
+	tests/conform/descriptors \
 	tests/conform/dups \
 	tests/conform/epoll-modes \
 	tests/conform/epoll-sets \
 	tests/conform/epoll-workers \
+	tests/conform/errors \
 	tests/conform/exec \
+	tests/conform/exits \
 	tests/conform/files \
 	tests/conform/flags \
 	tests/conform/forks \
+	tests/conform/fortified \
+	tests/conform/halfclose \
+	tests/conform/jumps \
+	tests/conform/killed \
 	tests/conform/nonblocking \
 	tests/conform/passing \
 	tests/conform/queues \
+	tests/conform/resets \
+	tests/conform/signals \
+	tests/conform/sockopts \
+	tests/conform/spawning \
+	tests/conform/stdio \
+	tests/conform/stopgo \
+	tests/conform/stream \
+	tests/conform/syscalls \
+	tests/conform/thousand \
 	tests/conform/threads \
+	tests/conform/timeouts \
 	tests/conform/urgent \
 	tests/conform/volume \
 	tests/conform/waits
@@ -22,6 +44,8 @@ check_PROGRAMS += $(conform_programs)
 noinst_HEADERS += tests/conform/conform.h
 EXTRA_DIST += tests/conform/run tests/conform/below-half.list
 
-# Names and warnings of AM_CFLAGS, without the library: these programs must not know that there is one.
-conform-programs: $(conform_programs)
+# The checked forms of read and recv exist only in optimised code.
+tests_conform_fortified_CFLAGS = $(AM_CFLAGS) -O2 -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
+
+conform-programs: $(conform_programs) libhasten.la
 .PHONY: conform-programs

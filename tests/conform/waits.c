@@ -43,13 +43,10 @@ static void by_poll(int fd, int other)
 	int pipes[2];
 	char b[100];
 	CHECK(!pipe(pipes), "pipe");
-	struct pollfd p[5] = {{fd, POLLIN, 0},
-			      {pipes[0], POLLIN, 0},
-			      {-1, POLLIN, 77},
-			      {1000, POLLIN, 0},
-			      {fd, POLLIN | POLLOUT, 0}};
+	struct pollfd p[5] = {
+	    {fd, POLLIN, 0}, {pipes[0], POLLIN, 0}, {-1, POLLIN, 77}, {1000, POLLIN, 0}, {fd, POLLIN | POLLOUT, 0}};
 	CHECK(poll(p, 5, 0) == 2 && p[0].revents == 0 && p[1].revents == 0 && p[2].revents == 0 &&
-		      p[3].revents == POLLNVAL && p[4].revents == POLLOUT,
+		  p[3].revents == POLLNVAL && p[4].revents == POLLOUT,
 	      "%x %x %x %x %x", p[0].revents, p[1].revents, p[2].revents, p[3].revents, p[4].revents);
 	double begin = now();
 	CHECK(poll(p, 2, 20) == 0 && now() - begin >= 0.019, "time limit of poll");
