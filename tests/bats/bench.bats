@@ -77,6 +77,33 @@ no_leftovers() {
 	grep -q "no accelerated result to draw" "$BATS_TEST_TMPDIR/err"
 }
 
+@test "an accelerated run went by lane, and has a ratio and a drawing" {
+	run "$hasten" bench redis --scenario netacc1,single --requests 20000 --rounds 2 --no-progress --json \
+		--chart "$BATS_TEST_TMPDIR/c.html"
+	[ "$status" -eq 0 ]
+	[ "$(jq -c '[.scenarios[].status]' <<<"$output")" = '["ok","ok"]' ]
+	[ "$(jq '[.scenarios[].accelerated.lane_share.min] | min > 0.5' <<<"$output")" = true ]
+	[ "$(jq '.scenarios[0].tests[0].ratio.rounds | length' <<<"$output")" -eq 2 ]
+	[ "$(jq '.scenarios[1].tests | length' <<<"$output")" -eq 2 ]
+	grep -q '<svg ' "$BATS_TEST_TMPDIR/c.html"
+	grep -q '</svg>' "$BATS_TEST_TMPDIR/c.html"
+	no_leftovers
+}
+
+@test "bench/run.sh prints figures of both sides and names a row whose bytes went elsewhere" {
+	[ -z "${SANITIZERS:-}" ] || skip "a build with sanitizers is not measured"
+	run "$top_srcdir/bench/run.sh" -B "$top_builddir" -r 2 -t 0.2 rr rr-server-only plainfd -o "$BATS_TEST_TMPDIR/values"
+	[ "$status" -eq 0 ]
+	[[ $output =~ rr\ +requests\ +/s ]]
+	[[ $output =~ plainfd\ +pipe-write-read\ +ns ]]
+	[ "$(awk -F'\t' '$1 == "rr" && $2 == "requests" && $5 > 0 && $6 > 0' "$BATS_TEST_TMPDIR/values" | wc -l)" -eq 2 ]
+	run "$top_srcdir/bench/run.sh" -B "$top_builddir" -l "$nothing" -r 1 -t 0.1 rr
+	[ "$status" -eq 1 ]
+	[[ $output == *"NOT WHAT IT SAYS: rr, round 1"* ]]
+	run "$top_srcdir/bench/run.sh" -B "$top_builddir" nosuchrow
+	[ "$status" -eq 2 ]
+}
+
 @test "memtier_benchmark that is not installed is skipped with that reason" {
 	command -v memtier_benchmark && skip "memtier_benchmark is installed"
 	run "$hasten" bench redis --scenario memtier --no-progress

@@ -117,6 +117,25 @@ stop_writer() {
 	[[ $output == *"lane tx"* ]]
 }
 
+@test "a real process under hasten run shows its connection on the lane, from both ends" {
+	"$hasten" run "$top_builddir/bench/rr" -t 3 >"$dir/rr" 3>&- &
+	rr=$!
+	for _ in $(seq 40); do
+		sleep 0.05
+		"$hasten" ss -s sock --json "$rr" >"$dir/json" 2>"$dir/err" || continue
+		[ "$(jq -r '.processes[0].sock.connections[0] | .tx.transport + .rx.transport' "$dir/json")" != shmshm ] || break
+	done
+	[ "$(jq -r '.processes[0].program' "$dir/json")" = rr ]
+	[ "$(jq -r '.processes[0].sock.connections[0] | .role + .tx.transport + .rx.transport' "$dir/json")" = connectshmshm ]
+	[ "$(jq '.processes[0].sock.connections[0].tx.lane_bytes > 0' "$dir/json")" = true ]
+	server=$(pgrep -P "$rr" rr)
+	run "$hasten" ss -s sock "$server"
+	[[ $output == *" accept "*"tx shm "*"rx shm "* ]]
+	wait "$rr"
+	run "$hasten" ss "$rr"
+	[ "$status" -eq 1 ]
+}
+
 @test "wrong arguments are named" {
 	run "$hasten" ss -s cnt,foo
 	[ "$status" -eq 64 ]
