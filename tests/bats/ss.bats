@@ -128,7 +128,7 @@ stop_writer() {
 	[ "$(jq -r '.processes[0].program' "$dir/json")" = rr ]
 	[ "$(jq -r '.processes[0].sock.connections[0] | .role + .tx.transport + .rx.transport' "$dir/json")" = connectshmshm ]
 	[ "$(jq '.processes[0].sock.connections[0].tx.lane_bytes > 0' "$dir/json")" = true ]
-	server=$(pgrep -P "$rr" rr)
+	server=$(pgrep -P "$rr")
 	run "$hasten" ss -s sock "$server"
 	[[ $output == *" accept "*"tx shm "*"rx shm "* ]]
 	wait "$rr"
