@@ -189,5 +189,6 @@ int main(int argc, char **argv)
 	figure("active-alone", alone, "/s", "higher");
 	figure("active-beside", beside, "/s", "higher");
 	figure("beside-to-alone", beside / alone, "", "higher");
+	free(fds);
 	return 0;
 }

@@ -146,5 +146,7 @@ int main(int argc, char **argv)
 	}
 	figure("client-cpu", cpu * 1e6 / (double)n, "us/request", "lower");
 	figure("server-cpu", e.server_cpu_s * 1e6 / (double)n, "us/request", "lower");
+	free(fds);
+	free(samples);
 	return 0;
 }
