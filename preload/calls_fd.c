@@ -183,6 +183,8 @@ EXPORT int ioctl(int fd, unsigned long request, ...)
 		n = io_readable_bytes(s, fd);
 	else if (arg && request == SIOCOUTQ)
 		n = io_unsent_bytes(s, fd);
+	else if (arg && request == SIOCOUTQNSD && s->slot && s->slot->tx.mode == MODE_LANE)
+		n = 0;
 	if (n >= 0) {
 		*(int *)arg = n < INT_MAX ? (int)n : INT_MAX;
 		r = 0;

@@ -95,7 +95,7 @@ static void accepted(int listening_fd, int fd, const struct sockaddr *from, sock
 	if (options.promote == PROMOTE_EAGER && sock_slot(s, fd, ROLE_ACCEPT, &peer)) {
 		switch_offer(s, fd);
 		if (atomic_load(&s->stage) == SOCK_OFFERED)
-			switch_agree(s, fd);
+			switch_agree(s, fd, false);
 	}
 }
 
@@ -175,7 +175,7 @@ static void disconnecting(struct sock *s, int fd)
 	stats_row_free(s);
 	atomic_store(&s->slot->rx.mode, MODE_KERNEL);
 	atomic_store(&s->slot->tx.mode, MODE_KERNEL);
-	waitset_modes_changed(s);
+	waitset_modes_changed(s, false);
 	sock_plain(s, REASON_ENDED);
 	sock_drop_slot(s);
 	atomic_store(&s->stage, SOCK_NEW);
@@ -204,12 +204,17 @@ EXPORT int shutdown(int fd, int how)
 {
 	ENSURE_REAL();
 	struct sock *s = sock_of(fd);
-	if (s) {
-		if (s->slot && how >= SHUT_RD && how <= SHUT_RDWR && atomic_load(&s->stage) >= SOCK_OFFERED)
-			io_shutdown(s, fd, how);
-		sock_unpin(s);
+	if (likely(!s))
+		return real.shutdown(fd, how);
+	int r;
+	if (s->slot && s->slot->lane && how >= SHUT_RD && how <= SHUT_RDWR) {
+		r = io_shutdown(s, fd, how);
+		r = EDGE(r);
+	} else {
+		r = real.shutdown(fd, how);
 	}
-	return real.shutdown(fd, how);
+	sock_unpin(s);
+	return r;
 }
 
 EXPORT int getsockopt(int fd, int level, int name, void *value, socklen_t *len)
@@ -269,6 +274,8 @@ EXPORT int setsockopt(int fd, int level, int name, const void *value, socklen_t 
 	case SO_RCVLOWAT:
 		if (real.getsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &v, &n) == 0)
 			s->lowat = v > 1 ? v : 0;
+		if (s->lowat && s->slot && s->slot->rx.mode == MODE_AGREED)
+			switch_leave(s, fd, REASON_LOW_WATER); /* the marker would count towards it */
 		break;
 	}
 	return r;

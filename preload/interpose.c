@@ -48,6 +48,8 @@
 		r_ = io_tx_enter(s_, fd) ? io_send(s_, fd, iov, n, flags) : USE_KERNEL_COUNTED; \
 		if (r_ == USE_KERNEL_COUNTED) { \
 			r_ = kernel; \
+			if (r_ < 0 && errno == EAGAIN) \
+				s_->kernel_events &= ~EPOLLOUT; /* latched while the receiving side is on a lane */ \
 			io_tx_exit(s_); \
 		} else { \
 			r_ = EDGE(r_); \

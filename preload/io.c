@@ -69,7 +69,7 @@ static void advance(struct sock *s, int fd, bool receiving)
 	if ((stage == SOCK_OFFERED || stage == SOCK_BOUND) && s->slot->rx.mode == MODE_KERNEL &&
 	    (s->agree_tries < 4 || (calls & 15) == 0)) {
 		s->agree_tries++;
-		switch_agree(s, fd);
+		switch_agree(s, fd, receiving);
 	}
 }
 
@@ -138,6 +138,20 @@ static bool slot_of(struct link_dir *d, uint32_t gen, uint64_t *ret_x, uint32_t 
 	*ret_x = atomic_load_explicit(&slot->x, memory_order_acquire);
 	*ret_mlen = atomic_load_explicit(&slot->mlen, memory_order_acquire);
 	return *ret_x != OFFSET_NONE && atomic_load_explicit(&slot->gen, memory_order_acquire) == gen;
+}
+
+bool io_promoted(struct slot *t)
+{
+	uint64_t x;
+	uint32_t mlen;
+	return slot_of(rx_dir(t), t->rx.gen + 1, &x, &mlen);
+}
+
+static bool at_marker(struct slot *t)
+{
+	uint64_t x;
+	uint32_t mlen;
+	return slot_of(rx_dir(t), t->rx.gen + 1, &x, &mlen) && t->rx.consumed >= x;
 }
 
 /* Takes marker bytes that are ahead in the kernel. Returns 1: all of it is behind us; 0: more to come. */
@@ -231,7 +245,7 @@ static ssize_t receive_once(struct sock *s, int fd, struct iov_cursor *c, size_t
 				atomic_store(&t->rx.mode, MODE_LANE);
 				t->rx.reason = REASON_NONE;
 				stats_row_update(s);
-				waitset_modes_changed(s);
+				waitset_modes_changed(s, true);
 				continue;
 			}
 			if (queued > 0) {
@@ -241,6 +255,8 @@ static ssize_t receive_once(struct sock *s, int fd, struct iov_cursor *c, size_t
 					t->rx.consumed += r;
 				if (r > 0 && !(flags & MSG_TRUNC))
 					iov_advance(c, r);
+				if (r > 0 && flags & MSG_PEEK && (size_t)r < n && published && t->rx.consumed + r == x && queued > r)
+					r += ring_copy(rx_ring(t), c, 0, n - r); /* a peek sees both parts */
 				return r;
 			}
 		kernel_end:;
@@ -267,7 +283,7 @@ static ssize_t receive_once(struct sock *s, int fd, struct iov_cursor *c, size_t
 			atomic_store(&t->rx.mode, MODE_AGREED);
 			t->rx.reason = REASON_WAITING_WRITE;
 			stats_row_update(s);
-			waitset_modes_changed(s);
+			waitset_modes_changed(s, true);
 			atomic_store(&d->ack, t->rx.gen); /* now he may promote again */
 			continue;
 		}
@@ -320,7 +336,7 @@ ssize_t io_receive(struct sock *s, int fd, const struct iovec *iov, size_t n_iov
 	}
 	if (!total)
 		return 0;
-	size_t want = flags & MSG_WAITALL ? total : s->lowat < total ? s->lowat : total;
+	size_t low = s->lowat ? s->lowat : 1, want = flags & MSG_WAITALL || low > total ? total : low;
 	for (;;) {
 		bool locked = lock_dir(s, &t->rx);
 		if (flags & MSG_PEEK)
@@ -341,6 +357,8 @@ ssize_t io_receive(struct sock *s, int fd, const struct iovec *iov, size_t n_iov
 			return done;
 		if (r > 0) {
 			done += r;
+			if (done < total && !(flags & MSG_PEEK) && t->rx.mode == MODE_AGREED && at_marker(t))
+				continue; /* the rest of what TCP would have queued in one piece is in the ring */
 			if (done >= want || flags & MSG_DONTWAIT || t->nonblock)
 				return done;
 			if (!(flags & MSG_PEEK))
@@ -352,7 +370,7 @@ ssize_t io_receive(struct sock *s, int fd, const struct iovec *iov, size_t n_iov
 			continue;
 		} else if (r != -EAGAIN) {
 			return done ? (ssize_t)done : r;
-		} else if (flags & MSG_DONTWAIT || t->nonblock) {
+		} else if (done >= want || flags & MSG_DONTWAIT || t->nonblock) {
 			return done ? (ssize_t)done : r;
 		}
 		if (!deadline)
@@ -411,7 +429,12 @@ ssize_t io_send(struct sock *s, int fd, const struct iovec *iov, size_t n_iov, i
 			unlock_dir(&t->tx, locked);
 			continue;
 		} else if (total) {
-			r = lane_put(s, &c, total - done);
+			/* the lock is kept while there is room: the records of two threads do not mix, as in the kernel */
+			size_t put = 0;
+			while (done + put < total && (r = lane_put(s, &c, total - done - put)) > 0)
+				put += r;
+			if (put)
+				r = put;
 			if (r == -ESTALE) { /* gate closed */
 				r = switch_gate_closed(s) ? 0 : -EAGAIN;
 				if (t->tx.mode == MODE_KERNEL) {
@@ -432,8 +455,10 @@ ssize_t io_send(struct sock *s, int fd, const struct iovec *iov, size_t n_iov, i
 			return done;
 		if (r > 0)
 			continue; /* the ring may grow */
-		if (flags & MSG_DONTWAIT || t->nonblock)
+		if (flags & MSG_DONTWAIT || t->nonblock) {
+			waitset_wants_room(s);
 			return done ? (ssize_t)done : -EAGAIN;
+		}
 		if (!deadline)
 			deadline = timeout_of(fd, SO_SNDTIMEO);
 		bool look;
@@ -487,33 +512,35 @@ long io_unsent_bytes(struct sock *s, int fd)
 	struct slot *t = s->slot;
 	if (!t || t->tx.mode != MODE_LANE)
 		return -1;
-	size_t n = ring_unread(tx_ring(t));
-	return n == SIZE_MAX ? 0 : n;
+	/* What TCP would have delivered into the other end's receive buffer counts as acknowledged. */
+	size_t n = ring_unread(tx_ring(t)), buffered = tx_limit(t) / 2;
+	return n == SIZE_MAX || n < buffered ? 0 : n - buffered;
 }
 
-void io_shutdown(struct sock *s, int fd, int how)
+int io_shutdown(struct sock *s, int fd, int how)
 {
 	struct slot *t = s->slot;
-	if (!t)
-		return;
-	if (how == SHUT_WR || how == SHUT_RDWR) {
-		dir_lock(&t->tx);
+	critical_enter();
+	dir_lock(&t->tx);
+	bool lane = how != SHUT_RD && t->tx.mode == MODE_LANE;
+	/* The end mark before the FIN, both inside the lock: a put looks at the mark inside it. */
+	if (lane)
+		atomic_store(&tx_dir(t)->end, 1);
+	int r = real.shutdown(fd, how) < 0 ? -errno : 0;
+	if (r == 0 && how != SHUT_RD)
 		t->tx.shut = 1;
-		if (t->tx.mode == MODE_LANE) {
-			/* the end mark before the FIN, both inside the lock: a put looks at the mark inside it */
-			atomic_store(&tx_dir(t)->end, 1);
-			real.shutdown(fd, SHUT_WR);
-			news_post(s->link, s->lane, t->side ^ 1);
-		}
-		dir_unlock(&t->tx);
-	}
-	if (how == SHUT_RD || how == SHUT_RDWR) {
+	if (lane)
+		news_post(s->link, s->lane, t->side ^ 1);
+	dir_unlock(&t->tx);
+	if (r == 0 && how != SHUT_WR) {
 		dir_lock(&t->rx);
 		t->rx.shut = 1;
 		dir_unlock(&t->rx);
 	}
+	critical_leave();
 	stats_row_update(s);
 	waitset_kick(s);
+	return r;
 }
 
 bool io_close(struct sock *s, int fd)

@@ -28,10 +28,12 @@ ssize_t io_send(struct sock *s, int fd, const struct iovec *iov, size_t n, int f
 /* FIONREAD on a lane; -1: use the kernel. */
 long io_readable_bytes(struct sock *s, int fd);
 long io_unsent_bytes(struct sock *s, int fd);
-/* Shuts down; before the kernel's call. */
-void io_shutdown(struct sock *s, int fd, int how);
+/* Shuts down, the kernel's call included. 0 or -errno. */
+int io_shutdown(struct sock *s, int fd, int how);
 /* Last close by the last holder: true when the kernel's close must send RST. */
 bool io_close(struct sock *s, int fd);
 /* Are there bytes, an end or an error on the kernel socket of a connection whose latched EPOLLIN may be old? */
 bool io_kernel_bytes(struct sock *s);
+/* AGREED: has the writer promoted? */
+bool io_promoted(struct slot *t);
 #endif

@@ -183,7 +183,7 @@ int switch_leave(struct sock *s, int fd, enum reason why)
 	dir_unlock(&t->rx);
 	critical_leave();
 	stats_row_update(s);
-	waitset_modes_changed(s);
+	waitset_modes_changed(s, false);
 	waitset_kick(s);
 	if (r < 0)
 		log_message(LOG_WARNING, "fd %d: bytes stay in shared memory (%s)", fd, strerror(-r));

@@ -204,11 +204,11 @@ void switch_look(struct sock *s)
 
 pthread_mutex_t switch_fork_lock = PTHREAD_MUTEX_INITIALIZER;
 
-void switch_agree(struct sock *s, int fd)
+void switch_agree(struct sock *s, int fd, bool receiving)
 {
 	struct slot *t = s->slot;
 	uint64_t written, consumed;
-	if (t->never || t->fin_seen)
+	if (t->never || t->fin_seen || s->lowat) /* the marker would count towards the low-water mark */
 		return;
 	critical_enter();
 	pthread_mutex_lock(&switch_fork_lock);
@@ -224,6 +224,7 @@ void switch_agree(struct sock *s, int fd)
 			t->rx.gen = atomic_load(&d->ack);
 			t->rx.reason = REASON_WAITING_WRITE;
 			atomic_fetch_and(&d->head, ~1ull);
+			waitset_modes_changed(s, receiving);
 		} else {
 			atomic_store(&t->rx.mode, MODE_KERNEL);
 		}
@@ -292,7 +293,7 @@ size_t switch_promote(struct sock *s, int fd, struct iov_cursor *c, size_t n)
 	if (s->row)
 		s->row->tx.promotions++;
 	stats_row_update(s);
-	waitset_modes_changed(s);
+	waitset_modes_changed(s, false);
 	news_post(s->link, s->lane, t->side ^ 1);
 	return k;
 no:
@@ -312,7 +313,7 @@ void switch_demote(struct sock *s)
 	if (s->row)
 		s->row->tx.demotions++;
 	stats_row_update(s);
-	waitset_modes_changed(s);
+	waitset_modes_changed(s, false);
 	news_post(s->link, s->lane, t->side ^ 1);
 }
 
@@ -329,7 +330,7 @@ bool switch_gate_closed(struct sock *s)
 	if (s->row)
 		s->row->tx.demotions++;
 	stats_row_update(s);
-	waitset_modes_changed(s);
+	waitset_modes_changed(s, false);
 	return true;
 }
 

@@ -18,7 +18,7 @@ void switch_look(struct sock *s);
 /* Acceptor: has the offer been answered? */
 void switch_answered(struct sock *s);
 /* Opens the gate of what we receive, where that is allowed now. Caller: no rx lock held. */
-void switch_agree(struct sock *s, int fd);
+void switch_agree(struct sock *s, int fd, bool receiving);
 
 /* Under tx lock, mode KERNEL, caller counted in tx_inside. Puts up to n bytes of c by the lane with the marker
  * behind them. Returns the bytes put; 0: not now, use the kernel. */

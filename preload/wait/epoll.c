@@ -27,6 +27,7 @@ struct waitset {
 	uint64_t data_hidden, data_waker;
 	_Atomic uint32_t n_lane;         /* interests in the hidden set */
 	_Atomic uint32_t native_inside;  /* threads that entered the kernel's wait before the set had lane members */
+	uint8_t watched;                 /* nested in another set, or polled: members stay on the kernel */
 	uint32_t waits;                  /* since the kernel was polled */
 	struct interest *ready;          /* doubly linked ring, first is next to report */
 	struct waitset *next_free;
@@ -144,6 +145,8 @@ uint32_t sock_ready(struct sock *s)
 		if (atomic_load(&d->slot[t->rx.gen & 1].p) != OFFSET_NONE)
 			e |= EPOLLIN; /* a receive goes through the switch; at worst it says EAGAIN */
 	}
+	if (t->rx.mode == MODE_AGREED && ring_unread(rx_ring(t)) && io_promoted(t))
+		e |= EPOLLIN; /* the marker is in the kernel, behind at most kernel bytes */
 	if (t->tx.mode == MODE_LANE) {
 		struct link_dir *d = tx_dir(t);
 		if (head_gated(atomic_load(&d->head)) ? atomic_load(&d->tail) == head_pos(atomic_load(&d->head)) :
@@ -191,17 +194,15 @@ static bool equip(struct waitset *w)
 	return true;
 }
 
-/* What the hidden set is asked for: the kernel's part of the readiness. */
+/* What the hidden set is asked for: the kernel's part of the readiness. With the receiving side on a lane it is
+ * edge-triggered, latched in kernel_events and independent of what the program asks, so that it never changes. */
 static uint32_t hidden_events(struct interest *i)
 {
 	struct slot *t = i->sock->slot;
-	uint32_t e = 0;
+	uint32_t out = t->tx.mode != MODE_LANE ? EPOLLOUT : 0;
 	if (t->rx.mode == MODE_LANE)
-		return EPOLLIN | EPOLLRDHUP | EPOLLET; /* latched in kernel_events */
-	e = i->events & (EPOLLIN | EPOLLRDHUP | EPOLLPRI);
-	if (t->tx.mode != MODE_LANE)
-		e |= i->events & EPOLLOUT;
-	return e | (i->events & EPOLLET);
+		return EPOLLIN | EPOLLRDHUP | EPOLLET | out;
+	return (i->events & (EPOLLIN | EPOLLRDHUP | EPOLLPRI | EPOLLET)) | (i->events & out);
 }
 
 static uint32_t native_events(struct interest *i)
@@ -209,7 +210,42 @@ static uint32_t native_events(struct interest *i)
 	return i->disabled ? 0 : i->events;
 }
 
-static void to_hidden(struct interest *i)
+/* A number that changes with every arrival and with the end. */
+static uint64_t incoming(struct slot *t)
+{
+	struct link_dir *d = rx_dir(t);
+	return atomic_load(&d->head) << 1 | atomic_load(&d->end);
+}
+
+/* The kernel's part: what the hidden set says is latched. Under the big lock. */
+static void drain_hidden(struct waitset *w)
+{
+	struct epoll_event e[32];
+	int n;
+	if (w->hidden < 0)
+		return;
+	do {
+		n = real.epoll_wait(w->hidden, e, 32, 0);
+		for (int k = 0; k < n; k++) {
+			struct interest *i = e[k].data.ptr;
+			if (i->set != w || !i->sock)
+				continue;
+			uint32_t events = e[k].events;
+			struct slot *t = i->sock->slot;
+			/* The marker's arrival is no arrival of its own: the bytes that it follows have been reported. */
+			if (i->events & EPOLLET && t->rx.mode == MODE_AGREED && i->seen == incoming(t) && io_promoted(t) &&
+			    !(events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)))
+				events &= ~EPOLLIN;
+			i->sock->kernel_events |= events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR | EPOLLPRI | EPOLLOUT);
+			i->fresh |= events;
+			enqueue(i);
+		}
+	} while (n == 32 && (e[0].events & EPOLLET));
+}
+
+/* swallow: called from a receive of the program on this very socket, so that what is there now is its business
+ * already; an edge-triggered member must not be told of it again. */
+static void to_hidden(struct interest *i, bool swallow)
 {
 	struct waitset *w = i->set;
 	if (!equip(w))
@@ -224,8 +260,17 @@ static void to_hidden(struct interest *i)
 	real.epoll_ctl(w->fd, EPOLL_CTL_DEL, i->fd, &e);
 	i->hidden = 1;
 	atomic_fetch_add(&w->n_lane, 1);
+	/* What is there at this moment was told by the kernel's event for the marker, or is about to be returned by the
+	 * receive that took it; what comes between here and the waiters bit is found by the first look. */
+	i->seen = incoming(s->slot);
+	i->wanted = 0;
+	if (swallow && i->events & EPOLLET) {
+		drain_hidden(w); /* the event of having been added */
+		s->kernel_events &= ~(EPOLLIN | EPOLLOUT | EPOLLPRI);
+		i->fresh = 0;
+	}
 	atomic_fetch_or(&s->slot->lane->end[s->slot->side].waiters, 1ull << w->waker->word);
-	enqueue(i); /* what came before the waiters bit is found by the first look */
+	enqueue(i);
 	if (w->native_inside)
 		waker_poke(w->waker); /* they sleep in a set that had no lane member */
 }
@@ -251,11 +296,13 @@ static void ask_hidden(struct interest *i)
 }
 
 /* Modes changed: the registration follows. Under the big lock. */
-static void follow(struct interest *i)
+static void follow(struct interest *i, bool swallow)
 {
-	bool lane = sock_on_lane(i->sock);
+	/* Arrivals in the ring while kernel bytes are still unread are edges of their own: an edge-triggered member moves
+	 * with the agreement already. */
+	bool lane = sock_on_lane(i->sock) || (i->events & EPOLLET && sock_watched(i->sock));
 	if (lane && !i->hidden) {
-		to_hidden(i);
+		to_hidden(i, swallow);
 	} else if (lane) {
 		ask_hidden(i);
 		enqueue(i);
@@ -264,16 +311,32 @@ static void follow(struct interest *i)
 	}
 }
 
-void waitset_modes_changed(struct sock *s)
+void waitset_modes_changed(struct sock *s, bool receiving)
 {
 	if (!s->interests)
 		return;
 	int saved = errno;
 	bool locked = lock();
 	for (struct interest *i = s->interests; i; i = i->next_of_sock)
-		follow(i);
+		follow(i, receiving);
 	unlock(locked);
 	errno = saved;
+}
+
+void waitset_wants_room(struct sock *s)
+{
+	struct slot *t = s->slot;
+	if (!s->interests)
+		return;
+	bool locked = lock();
+	for (struct interest *i = s->interests; i; i = i->next_of_sock)
+		i->wanted = 1;
+	/* seq_cst: want_room before the look at the tail; the reader stores the tail before its look at want_room */
+	atomic_store(&tx_dir(t)->want_room, tx_limit(t) * 2 / 3 + 1);
+	bool room = ring_unread(tx_ring(t)) <= tx_limit(t) * 2 / 3;
+	unlock(locked);
+	if (room)
+		waitset_kick(s);
 }
 
 void waitset_kick(struct sock *s)
@@ -390,6 +453,26 @@ void waitset_fork_child(void)
 	pthread_mutex_init(&big_lock, NULL);
 }
 
+static void leave_of_set(struct sock *s, void *arg)
+{
+	for (struct interest *i = s->interests; i; i = i->next_of_sock)
+		if (i->set == arg) {
+			if (s->slot)
+				switch_leave(s, i->fd, REASON_NESTED_SET);
+			else
+				sock_plain(s, REASON_NESTED_SET);
+			return;
+		}
+}
+
+void waitset_watched(struct waitset *w)
+{
+	if (w->watched)
+		return;
+	w->watched = 1;
+	sock_each(leave_of_set, w);
+}
+
 static struct interest *find(struct waitset *w, struct sock *s, int fd)
 {
 	for (struct interest *i = s->interests; i; i = i->next_of_sock)
@@ -421,6 +504,7 @@ static int ctl_add(struct waitset *w, struct interest *i, int fd, struct sock *s
 		if (event->events & EPOLLEXCLUSIVE && event->events & EPOLLONESHOT)
 			return -EINVAL;
 		i->parked = i->disabled = 0;
+		i->fresh = ~0u;
 		i->events = event->events;
 		i->data = event->data;
 		ask_hidden(i);
@@ -442,10 +526,10 @@ static int ctl_add(struct waitset *w, struct interest *i, int fd, struct sock *s
 		s->interests = i;
 	}
 	i->parked = i->disabled = 0;
+	i->fresh = ~0u;
 	i->events = event->events;
 	i->data = event->data;
-	if (sock_on_lane(s))
-		to_hidden(i);
+	follow(i, false);
 	return 0;
 }
 
@@ -466,6 +550,7 @@ static int ctl(struct waitset *w, int op, int fd, struct sock *s, struct epoll_e
 		i->events = event->events;
 		i->data = event->data;
 		i->disabled = 0;
+		i->fresh = ~0u;
 		if (i->hidden) {
 			ask_hidden(i);
 			enqueue(i);
@@ -502,25 +587,6 @@ static void has_news(struct sock *s, void *arg)
 		}
 }
 
-/* The kernel's part: what the hidden set says is latched. Under the big lock. */
-static void drain_hidden(struct waitset *w)
-{
-	struct epoll_event e[32];
-	int n;
-	if (w->hidden < 0)
-		return;
-	do {
-		n = real.epoll_wait(w->hidden, e, 32, 0);
-		for (int k = 0; k < n; k++) {
-			struct interest *i = e[k].data.ptr;
-			if (i->set != w || !i->sock)
-				continue;
-			i->sock->kernel_events |= e[k].events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR | EPOLLPRI | EPOLLOUT);
-			enqueue(i);
-		}
-	} while (n == 32 && (e[0].events & EPOLLET));
-}
-
 /* Fills out from the ready list. Under the big lock. */
 static int collect(struct waitset *w, struct epoll_event *out, int max)
 {
@@ -529,13 +595,21 @@ static int collect(struct waitset *w, struct epoll_event *out, int max)
 	for (struct interest *i = w->ready; i && n < max;) {
 		struct interest *next = i == last ? NULL : i->next_ready;
 		struct sock *s = i->sock;
-		uint32_t now = sock_ready(s) & (i->events | ALWAYS);
-		if (s->slot->rx.mode != MODE_LANE || s->slot->tx.mode != MODE_LANE) {
-			/* that part is level-triggered in the hidden set: it will say so again */
-			s->kernel_events &= ~((s->slot->rx.mode != MODE_LANE ? EPOLLIN | EPOLLPRI : 0) |
-					      (s->slot->tx.mode != MODE_LANE ? EPOLLOUT : 0));
+		struct slot *t = s->slot;
+		bool edge = i->events & EPOLLET;
+		uint64_t seen = edge && t->lane ? incoming(t) : 0; /* before readiness: a later arrival is a new edge */
+		uint32_t now = sock_ready(s);
+		bool writable = now & EPOLLOUT;
+		if (t->rx.mode != MODE_LANE) /* level-triggered in the hidden set: it will say so again */
+			s->kernel_events &= ~(EPOLLIN | EPOLLPRI | EPOLLOUT);
+		now &= (i->events | ALWAYS) & ~(EPOLLET | EPOLLONESHOT | EPOLLEXCLUSIVE | EPOLLWAKEUP);
+		if (edge && !(now & i->fresh) && i->seen == seen && !(i->wanted && writable && i->events & EPOLLOUT))
+			now = 0;
+		if (edge) {
+			i->seen = seen;
+			i->wanted = t->tx.mode == MODE_LANE && !writable;
+			i->fresh = 0;
 		}
-		now &= ~(EPOLLET | EPOLLONESHOT | EPOLLEXCLUSIVE | EPOLLWAKEUP);
 		if (!now) {
 			dequeue(i);
 		} else {
@@ -607,9 +681,12 @@ static int poll_kernel(struct waitset *w, struct epoll_event *out, int max)
 {
 	bool hidden = false;
 	w->waits = 0;
-	int n = kernel_wait(w->fd, out, max, 0, NULL);
-	if (n > 0)
-		n = strip(w, out, n, &hidden);
+	int n, all;
+	do { /* ours may have taken the room */
+		n = all = kernel_wait(w->fd, out, max, 0, NULL);
+		if (n > 0)
+			n = strip(w, out, n, &hidden);
+	} while (all == max && n == 0 && !hidden);
 	if (hidden) {
 		bool locked = lock();
 		drain_hidden(w);
@@ -685,20 +762,16 @@ static int set_wait(int epfd, struct epoll_event *out, int max, uint64_t ns, con
 			if (n <= 0 || !w->waker)
 				return errno = saved, n;
 			bool hidden = false;
-			int left = strip(w, out, n, &hidden);
-			if (left || (!hidden && left == n))
-				return errno = saved, left;
-			/* woken for a member that went to a lane meanwhile, or for one that came back */
+			n = strip(w, out, n, &hidden);
+			if (n)
+				return errno = saved, n;
+			/* ours alone: a member went to a lane meanwhile, or an old wake-up took the room */
 			if (w->native_inside)
 				waker_poke(w->waker);
-			if (ns == 0)
-				return 0;
 		} else {
 			atomic_fetch_sub(&w->native_inside, 1);
 		}
 	}
-	if (!w->waker)
-		return kernel(arg);
 	int r = lane_wait(w, out, max, ns, mask);
 	return EDGE(r);
 }
@@ -779,6 +852,9 @@ EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 	ENSURE_REAL();
 	struct waitset *w = fdtab_waitset(epfd);
 	struct sock *s = w ? sock_of(fd) : NULL;
+	struct waitset *inner = w && op == EPOLL_CTL_ADD ? fdtab_waitset(fd) : NULL;
+	if (inner && inner != w)
+		waitset_watched(inner);
 	if (w && op != EPOLL_CTL_DEL && event)
 		keep_apart(w, event->data.u64);
 	if (!s || (op != EPOLL_CTL_DEL && !event)) {
@@ -789,6 +865,8 @@ EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 	bool locked = lock();
 	int r = ctl(w, op, fd, s, event);
 	unlock(locked);
+	if (unlikely(w->watched) && r == 0 && op == EPOLL_CTL_ADD)
+		leave_of_set(s, w);
 	sock_unpin(s);
 	return EDGE(r);
 }

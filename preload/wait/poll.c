@@ -154,6 +154,9 @@ static int do_poll(struct pollfd *fds, nfds_t n, uint64_t ns, const sigset_t *ma
 	bool ours = false, lanes = false;
 	if (fds && fdtab_highest >= 0)
 		for (nfds_t i = 0; i < n; i++) {
+			uintptr_t e = fdtab_get(fds[i].fd);
+			if (unlikely(fd_kind(e) == FD_EPOLL))
+				waitset_watched(fdtab_waitset(fds[i].fd));
 			struct sock *s = fdtab_sock(fds[i].fd);
 			if (!s || atomic_load_explicit(&s->stage, memory_order_relaxed) < SOCK_ACCEPTED)
 				continue;
@@ -286,6 +289,9 @@ static bool any_lane(int n, fd_set *r, fd_set *w, fd_set *e)
 	for (int fd = 0; fd < n; fd++) {
 		if (!in_set(r, fd) && !in_set(w, fd) && !in_set(e, fd))
 			continue;
+		uintptr_t entry = fdtab_get(fd);
+		if (unlikely(fd_kind(entry) == FD_EPOLL))
+			waitset_watched(fdtab_waitset(fd));
 		struct sock *s = fdtab_sock(fd);
 		if (s && atomic_load_explicit(&s->stage, memory_order_relaxed) >= SOCK_ACCEPTED)
 			return true;

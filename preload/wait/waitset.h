@@ -22,6 +22,9 @@ struct interest {
 	epoll_data_t data;
 	uint32_t asked;                      /* what the hidden epoll fd is asked for */
 	uint8_t hidden;                      /* registered there */
+	uint64_t seen;                       /* edge-triggered: what the last report had seen of the incoming direction */
+	uint32_t fresh;                      /* edge-triggered: events to report once (all after ADD and MOD; the kernel's) */
+	uint8_t wanted;                      /* was not writable at the last look: becoming so is an edge */
 	uint8_t disabled;                    /* EPOLLONESHOT, reported */
 	uint8_t parked;                      /* taken out by the program; the hidden registration stays for its return */
 	uint8_t queued;                      /* in the set's ready list */
@@ -36,8 +39,14 @@ bool sock_on_lane(struct sock *s);
 /* May its events come without the kernel's help (agreed or on a lane)? */
 bool sock_watched(struct sock *s);
 
-/* Modes of a direction changed: registrations follow. Called with a direction's lock held; takes the big lock. */
-void waitset_modes_changed(struct sock *s);
+/* A set that is itself watched (nested in another, polled): its members stay on the kernel from now on, which alone
+ * can say when the set is readable. */
+void waitset_watched(struct waitset *w);
+/* Modes of a direction changed: registrations follow. Called with a direction's lock held; takes the big lock.
+ * receiving: from a receive of the program on this socket. */
+void waitset_modes_changed(struct sock *s, bool receiving);
+/* A send found no room: becoming writable is an event from now on. */
+void waitset_wants_room(struct sock *s);
 /* The descriptor, or the last of its numbers, is closed. */
 void waitset_forget(struct sock *s, int fd, bool last);
 /* Local news of a socket (another thread took bytes from the kernel, a shutdown): its sets look again. */
