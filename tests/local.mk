@@ -7,3 +7,4 @@ include tests/fuzz/local.mk
 LINTS = tests/lint-layers.sh tests/lint-options.sh
 dist_check_SCRIPTS += $(LINTS)
 TESTS += $(LINTS)
+EXTRA_DIST += tests/run.sh .ci/run
