@@ -88,8 +88,7 @@ static void become_server(const char *const words[], int stop, int report)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (preload && *preload)
 		setenv("LD_PRELOAD", preload, 1);
-	else if (preload)
-		unsetenv("LD_PRELOAD");
+	unsetenv("BENCH_CLIENT_PRELOAD");
 	while (*words && n < 15)
 		argv[n++] = *words++;
 	if (dup2(stop, 0) < 0 || dup2(report, 1) < 0)
@@ -98,8 +97,44 @@ static void become_server(const char *const words[], int stop, int report)
 	die("the server end cannot be started");
 }
 
+/* Becomes the client anew, with LD_PRELOAD, now that the server runs without: the library would hand itself on to a
+ * server that a preloaded client started. */
+static void become_client(const struct ends *e, const char *preload)
+{
+	static char line[4096];
+	char ends[64], *argv[32], *p = line;
+	size_t argc = 0;
+	FILE *f = fopen("/proc/self/cmdline", "re");
+	size_t n = f ? fread(line, 1, sizeof(line) - 1, f) : 0;
+
+	if (!n || fcntl(e->stop, F_SETFD, 0) < 0 || fcntl(e->report, F_SETFD, 0) < 0)
+		die("own command line");
+	fclose(f);
+	for (; p < line + n && argc < 31; p += strlen(p) + 1)
+		argv[argc++] = p;
+	argv[argc] = NULL;
+	snprintf(ends, sizeof(ends), "%d %u %d %d", (int)e->server, e->port, e->report, e->stop);
+	setenv("BENCH_ENDS", ends, 1);
+	setenv("LD_PRELOAD", preload, 1);
+	unsetenv("BENCH_CLIENT_PRELOAD");
+	execv("/proc/self/exe", argv);
+	die("the client end cannot be started");
+}
+
 void ends_start(struct ends *e, const char *const words[])
 {
+	const char *started = getenv("BENCH_ENDS"), *preload = getenv("BENCH_CLIENT_PRELOAD");
+
+	if (started) {
+		unsigned port;
+
+		errno = 0;
+		if (sscanf(started, "%d %u %d %d", &e->server, &port, &e->report, &e->stop) != 4)
+			die("BENCH_ENDS is wrong");
+		e->port = (uint16_t)port;
+		unsetenv("BENCH_ENDS");
+		return;
+	}
 	int stop[2], report[2];
 	char line[32];
 	size_t n = 0;
@@ -123,6 +158,8 @@ void ends_start(struct ends *e, const char *const words[])
 	e->port = (uint16_t)atoi(line);
 	if (!e->port)
 		die("the server end did not say its port");
+	if (preload && *preload)
+		become_client(e, preload);
 }
 
 void ends_finish(struct ends *e)

@@ -1,7 +1,8 @@
 /* Two ends of a benchmark as two processes: the program starts itself again as its server, so that both are fresh
  * programs with libraries of their own, and measures from the client's side.
  *
- * BENCH_SERVER_PRELOAD in the environment, where set, becomes the server's LD_PRELOAD; empty: it has none. */
+ * BENCH_SERVER_PRELOAD in the environment becomes LD_PRELOAD of the server alone, BENCH_CLIENT_PRELOAD that of the client
+ * alone. */
 #ifndef BENCH_ENDS_H
 #define BENCH_ENDS_H
 #include <stdbool.h>
@@ -29,7 +30,8 @@ double number_argument(char option, const char *text, double min, double max);
 /* The server end has argv[1] "--server"; its options follow. */
 bool is_server(int argc, char **argv);
 
-/* Starts the server with these words after "--server" (NULL at the end), waits until it listens. */
+/* Starts the server with these words after "--server" (NULL at the end), waits until it listens. The program may be
+ * started anew here: nothing but options comes before it. */
 void ends_start(struct ends *e, const char *const words[]);
 /* Asks the server to end, reaps it, dies where it failed. */
 void ends_finish(struct ends *e);

@@ -86,13 +86,13 @@ trap 'exit 130' INT TERM HUP
 measure() { # ROW SIDE ROUND
 	local name ends bytes command what limit
 	IFS='|' read -r name ends bytes command what < <(rows | grep "^$1|")
-	local -a set=(-u LD_PRELOAD -u BENCH_SERVER_PRELOAD -u HASTEN_COUNTERS)
+	local -a set=(-u LD_PRELOAD -u BENCH_SERVER_PRELOAD -u BENCH_CLIENT_PRELOAD -u HASTEN_COUNTERS)
 	local counters=$scratch/counters
 	rm -f "$counters"
 	[ "$2" = plain ] || case $ends in
 	both) set+=("LD_PRELOAD=$library" "HASTEN_COUNTERS=$counters") ;;
 	server) set+=("BENCH_SERVER_PRELOAD=$library" "HASTEN_COUNTERS=$counters") ;;
-	client) set+=("LD_PRELOAD=$library" BENCH_SERVER_PRELOAD= "HASTEN_COUNTERS=$counters") ;;
+	client) set+=("BENCH_CLIENT_PRELOAD=$library" "HASTEN_COUNTERS=$counters") ;;
 	esac
 	limit=$(awk -v t="$time" 'BEGIN { print int(t * 10) + 60 }')
 	# shellcheck disable=SC2086
@@ -119,7 +119,7 @@ check_bytes() { # ROW ROUND RULE FILE
 		[ "$3" = kernel ] || printf 'bytes\t%s\t%s\t%s\n' "$1" "$2" "no lane at all: the numbers compare plain with plain" >>"$scratch/notes"
 		return
 	fi
-	read -r lane kernel < <(awk '{ l += $3 + $4; k += $5 + $6 } END { printf "%d %d\n", l, k }' "$4")
+	read -r lane kernel < <(awk '{ l += $3 + $4; k += $5 + $6 } END { printf "%.0f %.0f\n", l, k }' "$4")
 	if [ "$3" = lane ] && [ "$lane" -le "$kernel" ]; then
 		printf 'bytes\t%s\t%s\t%s\n' "$1" "$2" "$lane bytes by lane, $kernel by the kernel" >>"$scratch/notes"
 	elif [ "$3" = kernel ] && [ "$lane" -gt 0 ]; then
@@ -168,7 +168,8 @@ END {
 			p = value[key, "plain", r]; f = value[key, "preloaded", r]
 			if (p != "") plain[++np] = p + 0
 			if (f != "") fast[++nf] = f + 0
-			if (p != "" && f != "" && p + 0 != 0) ratio[++nr] = f / p
+			# What plain has next to none of has no ratio.
+			if (p + 0 > 0 && f != "" && unit[key] != "%" && unit[key] != "KiB/connection") ratio[++nr] = f / p
 			if (output != "") printf "%s\t%s\t%s\t%s\t%s\t%s\n", name[1], name[2], unit[key], r, p, f >> output
 		}
 		mp = median(plain, np); mf = median(fast, nf); mr = median(ratio, nr)

@@ -87,6 +87,9 @@ int main(int argc, char **argv)
 		else
 			return 64;
 	}
+	snprintf(size, sizeof(size), "%zu", block);
+	if (!memcpy_only)
+		ends_start(&e, (const char *[]){size, NULL});
 	double part = seconds < 1 ? seconds / 2 : 0.5;
 	double copy = copy_rate(block, MEMORY_SPAN, part), cached = copy_rate(block, block, part);
 	if (memcpy_only) {
@@ -94,8 +97,6 @@ int main(int argc, char **argv)
 		figure("memcpy-cached", cached, "GB/s", "higher");
 		return 0;
 	}
-	snprintf(size, sizeof(size), "%zu", block);
-	ends_start(&e, (const char *[]){size, NULL});
 	char *buf = malloc(block);
 	if (!buf)
 		die("memory");
