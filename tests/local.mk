@@ -3,6 +3,7 @@ include tests/unit/local.mk
 include tests/bats/local.mk
 include tests/conform/local.mk
 include tests/fuzz/local.mk
+include tests/model/local.mk
 
 LINTS = tests/lint-layers.sh tests/lint-options.sh
 dist_check_SCRIPTS += $(LINTS)

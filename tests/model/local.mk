@@ -1,0 +1,16 @@
+EXTRA_DIST += \
+	%reldir%/README.md \
+	%reldir%/run.sh \
+	%reldir%/end.pml \
+	%reldir%/grow.pml \
+	%reldir%/readers.pml \
+	%reldir%/room.pml \
+	%reldir%/switch.pml \
+	%reldir%/wake.pml \
+	%reldir%/writers.pml
+
+.PHONY: check-model check-model-full
+check-model:
+	$(srcdir)/%reldir%/run.sh --quick
+check-model-full:
+	$(srcdir)/%reldir%/run.sh --full
