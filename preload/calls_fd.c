@@ -84,8 +84,15 @@ EXPORT void closefrom(int first)
 
 static int also(int fd, int r)
 {
-	if (r < 0 || self_thread.vfork_child)
+	if (r < 0)
 		return r;
+	if (self_thread.vfork_child) {
+		/* no table is written; the copy is for the program that the child becomes */
+		struct sock *s = fdtab_sock(fd);
+		if (s && s->slot)
+			switch_leave(s, fd, REASON_PASSED);
+		return r;
+	}
 	uintptr_t e = fdtab_get(fd);
 	if (fd_kind(e) == FD_SOCK)
 		sock_dup((struct sock *)(e - FD_SOCK), r);
@@ -183,6 +190,8 @@ EXPORT int ioctl(int fd, unsigned long request, ...)
 		n = io_readable_bytes(s, fd);
 	else if (arg && request == SIOCOUTQ)
 		n = io_unsent_bytes(s, fd);
+	else if (arg && request == SIOCATMARK && s->slot && s->slot->rx.mode == MODE_LANE && ring_unread(rx_ring(s->slot)))
+		n = 0; /* the mark is in the kernel's stream, behind these */
 	else if (arg && request == SIOCOUTQNSD && s->slot && s->slot->tx.mode == MODE_LANE)
 		n = 0;
 	if (n >= 0) {

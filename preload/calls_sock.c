@@ -106,8 +106,8 @@ EXPORT int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 	socklen_t n = sizeof(from);
 	if (self_thread.vfork_child || (fdtab_get(fd) && !fdtab_sock(fd)))
 		return real.accept4(fd, addr, len, flags);
-	if (addr && !len)
-		return real.accept4(fd, addr, len, flags); /* EFAULT, the kernel's way */
+	if (addr && (!len || (int)*len < 0))
+		return real.accept4(fd, addr, len, flags); /* EFAULT, EINVAL: the kernel's way */
 	int r = real.accept4(fd, (struct sockaddr *)&from, &n, flags);
 	if (r < 0)
 		return r;

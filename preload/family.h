@@ -29,6 +29,7 @@ struct slot_dir {
 	_Atomic uint32_t mode;    /* enum dir_mode; written under lock */
 	uint32_t gen;             /* tx: generation of the running or last promotion; rx: of the one being read */
 	uint64_t consumed;        /* rx, from agreement on: kernel bytes taken, marker bytes included */
+	uint32_t markers;         /* marker bytes that this direction's kernel stream carried */
 	uint8_t reason;           /* enum reason while mode is not LANE */
 	uint8_t shut;             /* this direction was shut down by us */
 	uint8_t marker_done;      /* rx, in MODE_LANE: no marker byte is ahead in the kernel any more */

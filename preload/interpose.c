@@ -339,7 +339,7 @@ EXPORT ssize_t splice(int in, off64_t *in_off, int out, off64_t *out_off, size_t
 	int dontwait = flags & SPLICE_F_NONBLOCK ? MSG_DONTWAIT : 0;
 	if (from && from->slot && io_rx_enter(from, in)) {
 		/* copied, put into the pipe, and only what fitted is taken */
-		r = in_off ? -ESPIPE : io_receive(from, in, &iov, 1, MSG_PEEK | dontwait);
+		r = in_off ? -EINVAL : out_off ? -ESPIPE : io_receive(from, in, &iov, 1, MSG_PEEK | dontwait);
 		if (r == USE_KERNEL) {
 			r = real.splice(in, in_off, out, out_off, n, flags);
 		} else {
@@ -360,7 +360,7 @@ EXPORT ssize_t splice(int in, off64_t *in_off, int out, off64_t *out_off, size_t
 			if (room < iov.iov_len)
 				iov.iov_len = room;
 		}
-		r = out_off ? -ESPIPE : !iov.iov_len && n ? -EAGAIN : 0;
+		r = in_off ? -ESPIPE : out_off ? -EINVAL : !iov.iov_len && n ? -EAGAIN : 0;
 		if (!r && n) {
 			r = real.read(in, buf, iov.iov_len);
 			r = r < 0 ? -errno : r;

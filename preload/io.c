@@ -167,6 +167,7 @@ static int take_marker(struct sock *s, int fd, uint64_t x, uint32_t mlen)
 			if (memcmp(bytes, t->lane->marker + have, r))
 				log_message(LOG_ERROR, "marker of connection fd %d differs: offsets disagree", fd);
 			t->rx.consumed += r;
+			t->rx.markers += r;
 			have += r;
 		}
 	}
@@ -341,7 +342,7 @@ ssize_t io_receive(struct sock *s, int fd, const struct iovec *iov, size_t n_iov
 		bool locked = lock_dir(s, &t->rx);
 		if (flags & MSG_PEEK)
 			c = (struct iov_cursor){iov, n_iov, 0}, done = 0;
-		ssize_t r = receive_once(s, fd, &c, total - done, flags, look);
+		ssize_t r = receive_once(s, s->fd, &c, total - done, flags, look);
 		bool fin_new = t->fin_seen && t->tx.mode == MODE_LANE;
 		unlock_dir(&t->rx, locked);
 		if (fin_new) {
@@ -374,9 +375,9 @@ ssize_t io_receive(struct sock *s, int fd, const struct iovec *iov, size_t n_iov
 			return done ? (ssize_t)done : r;
 		}
 		if (!deadline)
-			deadline = timeout_of(fd, SO_RCVTIMEO);
+			deadline = timeout_of(s->fd, SO_RCVTIMEO);
 		look = false;
-		int w = wait_sock(s, fd, EPOLLIN, deadline, &look);
+		int w = wait_sock(s, s->fd, EPOLLIN, deadline, &look);
 		if (w == -ETIMEDOUT)
 			return done ? (ssize_t)done : -EAGAIN;
 		if (w == -EINTR && (self_thread.signals_norestart != norestart || deadline != UINT64_MAX))
@@ -399,7 +400,7 @@ ssize_t io_send(struct sock *s, int fd, const struct iovec *iov, size_t n_iov, i
 			if (!done) {
 				atomic_fetch_add(&s->tx_inside, 1);
 				if (total)
-					k = switch_promote(s, fd, &c, total);
+					k = switch_promote(s, s->fd, &c, total);
 				if (!k) {
 					unlock_dir(&t->tx, locked);
 					return USE_KERNEL_COUNTED;
@@ -460,9 +461,9 @@ ssize_t io_send(struct sock *s, int fd, const struct iovec *iov, size_t n_iov, i
 			return done ? (ssize_t)done : -EAGAIN;
 		}
 		if (!deadline)
-			deadline = timeout_of(fd, SO_SNDTIMEO);
+			deadline = timeout_of(s->fd, SO_SNDTIMEO);
 		bool look;
-		int w = wait_sock(s, fd, EPOLLOUT, deadline, &look);
+		int w = wait_sock(s, s->fd, EPOLLOUT, deadline, &look);
 		if (w == -ETIMEDOUT)
 			return done ? (ssize_t)done : -EAGAIN;
 		if (w == -EINTR && (self_thread.signals_norestart != norestart || deadline != UINT64_MAX))

@@ -139,16 +139,37 @@ void sock_plain(struct sock *s, enum reason why)
 	atomic_store(&s->stage, SOCK_PLAIN);
 }
 
-void sock_unpin_slow(struct sock *s)
+/* The last descriptor is gone and no call is inside: what the last close of the kernel's file would do. fd is still
+ * open. */
+static void sock_end(struct sock *s, int fd)
 {
-	if (atomic_fetch_sub(&s->pins, 1) == 1 && atomic_load(&s->fds) == 0) {
-		/* closed while a call was inside: whoever brings both to zero gives it back */
-		uint32_t zero = 0;
-		if (atomic_compare_exchange_strong(&s->fds, &zero, UINT32_MAX)) {
-			sock_drop_slot(s);
-			sock_release(s);
+	if (!s->slot)
+		return;
+	if (slot_sole(s->slot)) {
+		stats_ended(s, fd);
+		if (io_close(s, fd)) {
+			/* unread bytes: TCP would send RST */
+			struct linger reset = {1, 0};
+			real.setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
 		}
 	}
+	stats_row_free(s);
+	sock_drop_slot(s);
+}
+
+void sock_unpin_slow(struct sock *s)
+{
+	uint32_t zero = 0;
+	if (atomic_fetch_sub(&s->pins, 1) != 1 || atomic_load(&s->fds) != 0 ||
+	    !atomic_compare_exchange_strong(&s->fds, &zero, UINT32_MAX))
+		return;
+	/* closed while a call was inside: whoever brings both to zero ends it */
+	int saved = errno;
+	sock_end(s, s->fd);
+	fdtab_disown(s->fd);
+	atomic_store(&s->stage, SOCK_PLAIN);
+	sock_release(s);
+	errno = saved;
 }
 
 static void find_fd(struct sock *s, int closing)
@@ -165,37 +186,37 @@ static void find_fd(struct sock *s, int closing)
 void sock_close(struct sock *s, int fd)
 {
 	fdtab_set(fd, 0);
-	bool last = atomic_fetch_sub(&s->fds, 1) == 1;
+	bool last = atomic_load(&s->fds) == 1;
 	waitset_forget(s, fd, last);
 	if (!last) {
+		atomic_fetch_sub(&s->fds, 1);
 		if (s->fd == fd)
 			find_fd(s, fd);
 		return;
 	}
-	uint32_t stage = atomic_load(&s->stage);
-	unpublish(s);
-	if (stage == SOCK_LISTENER)
+	if (atomic_load(&s->stage) == SOCK_LISTENER)
 		registry_unlisten(&s->at);
-	if (s->slot) {
-		if (slot_sole(s->slot)) {
-			stats_ended(s, fd);
-			if (io_close(s, fd)) {
-				/* unread bytes: TCP would send RST */
-				struct linger reset = {1, 0};
-				real.setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
-			}
-		}
-		stats_row_free(s);
-	}
-	if (atomic_load(&s->pins) == 0) {
-		uint32_t zero = 0;
-		if (atomic_compare_exchange_strong(&s->fds, &zero, UINT32_MAX)) {
-			sock_drop_slot(s);
-			atomic_store(&s->stage, SOCK_PLAIN);
-			sock_release(s);
-		}
+	unpublish(s);
+	/* A call of another thread is inside: as in the kernel the connection lives until it returns, by a copy of the
+	 * descriptor. (fds is still one, so that nobody else ends it meanwhile.) */
+	if (atomic_load(&s->pins)) {
+		int copy = s->slot ? real.fcntl(fd, F_DUPFD_CLOEXEC, 3) : -1;
+		s->fd = copy >= 0 ? fdtab_own(copy) : -1;
+		if (s->slot && s->slot->lane)
+			atomic_store(&s->slot->lane->end[s->slot->side].fd, s->fd);
 	} else {
-		waitset_kick(s); /* calls inside look again and find the end */
+		sock_end(s, fd);
+		s->fd = -1;
+	}
+	atomic_store(&s->fds, 0);
+	uint32_t zero = 0;
+	if (atomic_load(&s->pins) == 0 && atomic_compare_exchange_strong(&s->fds, &zero, UINT32_MAX)) {
+		if (s->fd >= 0) {
+			sock_end(s, s->fd);
+			fdtab_disown(s->fd);
+		}
+		atomic_store(&s->stage, SOCK_PLAIN);
+		sock_release(s);
 	}
 }
 

@@ -178,7 +178,7 @@ void switch_look(struct sock *s)
 	uint32_t calls = s->calls;
 	if (pthread_mutex_trylock(&look_lock))
 		return;
-	if ((calls & (calls - 1)) == 0 && calls <= 64)
+	if (((calls & (calls - 1)) == 0 && calls <= 64) || options.promote == PROMOTE_EAGER)
 		link_look();
 	for (struct link *l = links; l; l = l->next) {
 		if (l->side != 1 || l->dead || l->inherited)
@@ -287,6 +287,7 @@ size_t switch_promote(struct sock *s, int fd, struct iov_cursor *c, size_t n)
 	atomic_store(&slot->mlen, (uint32_t)m); /* before any later kernel byte */
 	pthread_mutex_unlock(&switch_fork_lock);
 	t->tx.gen = gen;
+	t->tx.markers += m;
 	t->tx.reason = REASON_NONE;
 	*c = copy;
 	COUNT(promotions, 1);

@@ -20,10 +20,7 @@ static ssize_t put(struct sock *s, struct iov_cursor *c, size_t n)
 	if (!ring_publish(r, k))
 		return -ESTALE;
 	*c = at;
-	if (s->row) {
-		s->row->tx.lane_bytes += k;
-		s->row->tx.lane_msgs++;
-	}
+	stats_lane(s, true, k);
 	news_post(s->link, s->lane, t->side ^ 1);
 	return k;
 }
@@ -46,10 +43,7 @@ static ssize_t take(struct sock *s, struct iov_cursor *c, size_t n, int flags)
 	if (flags & MSG_PEEK)
 		return k;
 	ring_advance(r, k);
-	if (s->row) {
-		s->row->rx.lane_bytes += k;
-		s->row->rx.lane_msgs++;
-	}
+	stats_lane(s, false, k);
 	/* seq_cst on both sides: tail before this look, want_room before the writer's last look at tail. The writer says
 	 * at how many unread bytes it wants to go on (plus one). */
 	uint32_t want = atomic_load(&r.dir->want_room);

@@ -23,9 +23,9 @@ void ring_reset(struct ring r)
 
 void iov_advance(struct iov_cursor *c, size_t n)
 {
-	while (n) {
-		size_t here = c->iov->iov_len - c->at;
-		if (n < here) {
+	for (;;) {
+		size_t here = c->n ? c->iov->iov_len - c->at : 0;
+		if (n < here || !c->n) {
 			c->at += n;
 			return;
 		}

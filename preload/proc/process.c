@@ -271,6 +271,16 @@ EXPORT int posix_spawnp(pid_t *pid, const char *path, const posix_spawn_file_act
 	return real.posix_spawnp(pid, path, actions, attr, argv, WITH_PRELOAD(envp));
 }
 
+EXPORT int posix_spawn_file_actions_adddup2(posix_spawn_file_actions_t *actions, int fd, int to)
+{
+	ENSURE_REAL();
+	/* the only purpose of such an action is that the new program uses the descriptor */
+	struct sock *s = fdtab_sock(fd);
+	if (s && s->slot)
+		switch_leave(s, fd, REASON_PASSED);
+	return real.posix_spawn_file_actions_adddup2(actions, fd, to);
+}
+
 EXPORT int system(const char *command)
 {
 	ENSURE_REAL();

@@ -160,6 +160,24 @@ void stats_row_update(struct sock *s)
 	row_end(r);
 }
 
+void stats_lane(struct sock *s, bool sent, size_t n)
+{
+	struct state_row *r = s->row;
+	if (!r) { /* no file, or no row left in it */
+		if (sent) {
+			COUNT(lane_tx_bytes, n);
+			COUNT(lane_tx_msgs, 1);
+		} else {
+			COUNT(lane_rx_bytes, n);
+			COUNT(lane_rx_msgs, 1);
+		}
+		return;
+	}
+	struct state_dir *d = sent ? &r->tx : &r->rx;
+	d->lane_bytes += n;
+	d->lane_msgs++;
+}
+
 void stats_row_free(struct sock *s)
 {
 	struct state_row *r = s->row;
@@ -189,8 +207,9 @@ void stats_ended(struct sock *s, int fd)
 	socklen_t len = sizeof(i);
 	if (real.getsockopt(fd, IPPROTO_TCP, TCP_INFO, &i, &len) < 0 || len < offsetof(struct tcp_info, tcpi_bytes_received) + 8)
 		return;
-	kernel_tx += i.tcpi_bytes_acked;
-	kernel_rx += i.tcpi_bytes_received;
+	uint64_t ours = s->slot->sent_syn + s->slot->tx.markers;
+	kernel_tx += i.tcpi_bytes_acked > ours ? i.tcpi_bytes_acked - ours : 0;
+	kernel_rx += i.tcpi_bytes_received - s->slot->rx.markers;
 }
 
 static void forget_row(struct sock *s, void *arg)
@@ -230,9 +249,7 @@ static void end_row(struct sock *s, void *arg)
 void stats_stop(void)
 {
 	const char *to = secure_getenv("HASTEN_COUNTERS");
-	if (!header)
-		return;
-	if (to) {
+	if (to && (header || counters->lane_tx_bytes || counters->lane_rx_bytes || counters->sockets)) {
 		sock_each(end_row, NULL);
 		char line[256];
 		int n = snprintf(line, sizeof(line), "%d %s %llu %llu %llu %llu %llu %llu\n", getpid(), program_name,
@@ -246,5 +263,7 @@ void stats_stop(void)
 			real.close(fd);
 		}
 	}
-	unlink(path);
+	if (header)
+		if (header)
+		unlink(path);
 }

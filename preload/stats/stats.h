@@ -4,6 +4,7 @@
 #define HASTEN_STATS_H
 #include "common/state.h"
 #include <stdbool.h>
+#include <stddef.h>
 
 struct sock;
 
@@ -17,6 +18,8 @@ void stats_start(void);
 void stats_row_new(struct sock *s, int fd);
 void stats_row_update(struct sock *s);   /* transports, reasons, state */
 void stats_row_free(struct sock *s);
+/* n bytes went by the lane. */
+void stats_lane(struct sock *s, bool sent, size_t n);
 void stats_fork_child(void);
 /* At exit: the file goes; with HASTEN_COUNTERS=FILE one line is appended there. */
 void stats_stop(void);

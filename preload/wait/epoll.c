@@ -155,7 +155,7 @@ uint32_t sock_ready(struct sock *s)
 		else
 			atomic_store(&d->want_room, tx_limit(t) * 2 / 3 + 1);
 	}
-	return e;
+	return e & (EPOLLHUP | EPOLLERR) ? e | EPOLLOUT : e;
 }
 
 struct waitset *waitset_of(int epfd)
@@ -471,6 +471,21 @@ void waitset_watched(struct waitset *w)
 		return;
 	w->watched = 1;
 	sock_each(leave_of_set, w);
+	if (atomic_load(&w->n_lane))
+		return; /* bytes that could not be moved: that member stays ours */
+	/* Ours would make the set look readable. */
+	bool locked = lock();
+	struct epoll_event e;
+	if (w->waker) {
+		waker_poke(w->waker); /* who sleeps in it looks again, in the kernel alone */
+		real.epoll_ctl(w->fd, EPOLL_CTL_DEL, w->waker->eventfd, &e);
+		waker_free(w->waker);
+	}
+	if (w->hidden >= 0)
+		fdtab_disown(w->hidden);
+	w->waker = NULL;
+	w->hidden = -1;
+	unlock(locked);
 }
 
 static struct interest *find(struct waitset *w, struct sock *s, int fd)

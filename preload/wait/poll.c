@@ -67,6 +67,8 @@ static int merge(struct poll_set *p)
 			if (k & (POLLIN | POLLRDHUP | POLLHUP | POLLERR))
 				p->socks[i]->kernel_events |= (k & POLLIN ? EPOLLIN : 0) | (k & POLLRDHUP ? EPOLLRDHUP : 0) |
 							      (k & POLLHUP ? EPOLLHUP : 0);
+			if (k & (POLLERR | POLLHUP))
+				k |= POLLOUT | POLLWRNORM;
 			k &= p->fds[i].events | POLLERR | POLLHUP | POLLNVAL;
 		}
 		p->fds[i].revents |= k;
