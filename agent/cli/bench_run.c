@@ -238,10 +238,12 @@ static int server_start(const struct bench *b, enum bench_side side, struct serv
 		    why[0] ? why : "none");
 }
 
-static int net_bytes(struct server *s, uint64_t *ret)
+/* *ret_own: what the question and its answer themselves add to the count after it was taken. */
+static int net_bytes(struct server *s, uint64_t *ret, uint64_t *ret_own)
 {
+	static const char question[] = "INFO stats\r\n";
 	char buf[16384];
-	ssize_t n = ask(s->control, "INFO stats\r\n", "total_net_output_bytes:", buf, sizeof(buf));
+	ssize_t n = ask(s->control, question, "total_net_output_bytes:", buf, sizeof(buf));
 
 	if (n < 0)
 		return (int)n;
@@ -263,6 +265,7 @@ static int net_bytes(struct server *s, uint64_t *ret)
 	if (!in || !out)
 		return -EBADMSG;
 	*ret = strtoull(in + 22, NULL, 10) + strtoull(out + 23, NULL, 10);
+	*ret_own = (uint64_t)n + sizeof(question) - 1;
 	return 0;
 }
 
@@ -434,21 +437,21 @@ int bench_run_once(struct bench *b, const struct bench_result *result, enum benc
 		   struct bench_run *run)
 {
 	struct server server;
-	uint64_t before = 0, after = 0;
+	uint64_t before = 0, after = 0, own = 0, unused;
 	char why[200];
 
 	*run = (struct bench_run){.server_cpu_s = NAN, .client_cpu_s = NAN};
 	int r = server_start(b, side, &server, run);
 	if (r)
 		return r;
-	r = net_bytes(&server, &before);
+	r = net_bytes(&server, &before, &own);
 	double cpu = cpu_of(server.child.pid);
 	if (!r)
 		r = client_run(b, result->scenario, side, requests, server.port, run);
 	if (!r) {
 		run->server_cpu_s = cpu_of(server.child.pid) - cpu;
-		r = net_bytes(&server, &after);
-		run->net_bytes = after - before;
+		r = net_bytes(&server, &after, &unused);
+		run->net_bytes = after - before > own ? after - before - own : 0;
 		if (side == SIDE_ACCELERATED)
 			read_lane_bytes(&server, run);
 	}
