@@ -452,8 +452,10 @@ int bench_run_once(struct bench *b, const struct bench_result *result, enum benc
 		run->server_cpu_s = cpu_of(server.child.pid) - cpu;
 		r = net_bytes(&server, &after, &unused);
 		run->net_bytes = after - before > own ? after - before - own : 0;
-		if (side == SIDE_ACCELERATED)
-			read_lane_bytes(&server, run);
+		read_lane_bytes(&server, run);
+		if (!r && side == SIDE_PLAIN && run->has_state)
+			r = fail(run, -EINVAL, "the plain server is accelerated too: LD_PRELOAD or /etc/ld.so.preload brings "
+					       "libhasten.so into every program");
 	}
 	bool ended = child_ended(&server.child);
 	server_stop(&server);

@@ -104,6 +104,14 @@ no_leftovers() {
 	[ "$status" -eq 2 ]
 }
 
+@test "a plain side that is accelerated as well is a failure and not a comparison" {
+	[ -z "${SANITIZERS:-}" ] || skip "a library that wants the sanitizers' runtime cannot be preloaded here"
+	LD_PRELOAD=$top_builddir/.libs/libhasten.so run "$hasten" bench redis --scenario netacc1 --requests 20000 --rounds 1 \
+		--no-progress
+	[ "$status" -eq 1 ]
+	[[ $output == *"the plain server is accelerated too"* ]]
+}
+
 @test "memtier_benchmark that is not installed is skipped with that reason" {
 	command -v memtier_benchmark && skip "memtier_benchmark is installed"
 	run "$hasten" bench redis --scenario memtier --no-progress
