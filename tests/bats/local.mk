@@ -3,3 +3,8 @@ EXTRA_DIST += $(BATS_TESTS)
 if HAVE_BATS
 TESTS += $(BATS_TESTS)
 endif
+
+# Real servers: too long for "make check"; tests/run.sh runs them.
+EXTRA_DIST += tests/bats/common.bash tests/bats/talk.py \
+	tests/bats/servers/cluster.bats tests/bats/servers/fallback.bats tests/bats/servers/memcached.bats \
+	tests/bats/servers/postgresql.bats tests/bats/servers/redis.bats tests/bats/servers/web.bats
