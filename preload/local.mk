@@ -14,16 +14,27 @@ libhasten_la_SOURCES = \
 	preload/lane/fault.c preload/lane/lane.c preload/lane/lane.h preload/lane/shm.c \
 	preload/leave.c \
 	preload/link/format.h preload/link/link.c preload/link/link.h preload/link/ring.c preload/link/ring.h \
-	preload/proc/creds.c preload/proc/process.c preload/proc/signal.c \
+	preload/proc/creds.c preload/proc/dl.c preload/proc/process.c preload/proc/signal.c \
 	preload/real.c preload/real.h \
 	preload/sock.c preload/sock.h \
 	preload/state.c preload/state.h \
 	preload/stats/stats.c preload/stats/stats.h \
 	preload/switch.c preload/switch.h \
+	preload/symbols.c preload/symbols.h \
 	preload/wait/epoll.c preload/wait/poll.c preload/wait/wait.c preload/wait/waitset.h \
 	preload/wait/waker.c preload/wait/waker.h
 # interposed calls are our own definitions: fortified inlines of libc would define them twice
 libhasten_la_CFLAGS = $(AM_CFLAGS) -fPIC -U_FORTIFY_SOURCE -fno-semantic-interposition -ftls-model=initial-exec
 libhasten_la_LIBADD = libcommon.la
-libhasten_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -Wl,-z,now -Wl,-z,defs -Wl,-z,nodelete
+libhasten_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -Wl,-z,now -Wl,-z,defs -Wl,-z,nodelete \
+	-Wl,-z,noexecstack -Wl,-Bsymbolic -export-symbols preload/exports
+EXTRA_libhasten_la_DEPENDENCIES = preload/exports
 dist_doc_DATA += preload/hasten.conf.example
+
+# What the library exports: a name for each row, and the calls whose table entry would have nothing to hold (variadic
+# forms of exec end in other rows; vfork is a system call).
+preload/exports: preload/calls.def preload/local.mk
+	$(AM_V_GEN)$(MKDIR_P) preload && { \
+		$(SED) -n 's/^CALL([^,]*, *\([A-Za-z0-9_]*\),.*/\1/p' $(srcdir)/preload/calls.def && \
+		printf '%s\n' execl execle execlp vfork; } | LC_ALL=C sort >$@.tmp && mv $@.tmp $@
+CLEANFILES += preload/exports

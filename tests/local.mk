@@ -5,7 +5,7 @@ include tests/conform/local.mk
 include tests/fuzz/local.mk
 include tests/model/local.mk
 
-LINTS = tests/lint-layers.sh tests/lint-options.sh
+LINTS = tests/lint-exports.sh tests/lint-layers.sh tests/lint-options.sh
 dist_check_SCRIPTS += $(LINTS)
 TESTS += $(LINTS)
 EXTRA_DIST += tests/run.sh .ci/run
