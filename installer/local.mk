@@ -1,1 +1,2 @@
 # installer
+EXTRA_DIST += installer/quickstart.sh

@@ -1,0 +1,2 @@
+tmpfilesdir = $(prefix)/lib/tmpfiles.d
+dist_tmpfiles_DATA = units/hasten.conf
