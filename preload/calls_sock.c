@@ -79,8 +79,12 @@ static void accepted(int listening_fd, int fd, const struct sockaddr *from, sock
 		return;
 	listening(l, listening_fd);
 	struct state_addr peer;
-	if (atomic_load(&l->stage) != SOCK_LISTENER || !active || !addr_from(from, len, &peer))
+	if (atomic_load(&l->stage) != SOCK_LISTENER || !state_start(fd) || !addr_from(from, len, &peer))
 		return;
+	if (l->forked && !l->relisted) { /* inherited: our parent's entry ends with it */
+		l->relisted = 1;
+		registry_listen(&l->at);
+	}
 	struct in6_addr ip;
 	memcpy(&ip, peer.ip, 16);
 	if (options.n_rules && !options_allow(&options, program_name, RULE_ACCEPT, &ip, l->at.port))
@@ -93,7 +97,9 @@ static void accepted(int listening_fd, int fd, const struct sockaddr *from, sock
 	s->rcvbuf = l->rcvbuf;
 	s->lowat = l->lowat;
 	if (options.promote == PROMOTE_EAGER && sock_slot(s, fd, ROLE_ACCEPT, &peer)) {
-		switch_offer(s, fd);
+		struct registry_hit hit;
+		if (registry_find(&peer, &s->slot->local, &hit)) /* else its connect has not published yet: at a read */
+			switch_offer(s, fd);
 		if (atomic_load(&s->stage) == SOCK_OFFERED)
 			switch_agree(s, fd, false);
 	}
@@ -132,6 +138,10 @@ static void connecting(struct sock *s, int fd, const struct sockaddr *addr, sock
 	struct state_addr to;
 	if (!addr_from(addr, len, &to) || !state_start(fd))
 		return;
+	if (s->forked) { /* who else holds it was not counted */
+		s->reason = REASON_HOLDERS;
+		return;
+	}
 	if (!registry_listed(&to)) {
 		s->reason = REASON_PEER_PLAIN;
 		return;

@@ -329,6 +329,12 @@ EXPORT ssize_t sendfile(int out, int in, off_t *offset, size_t n)
 	return sendfile64(out, in, (off64_t *)offset, n); /* off_t is 64 bits on every platform that is built */
 }
 
+static void wait_room(int fd)
+{
+	struct pollfd p = {fd, POLLOUT, 0};
+	poll(&p, 1, 100);
+}
+
 EXPORT ssize_t splice(int in, off64_t *in_off, int out, off64_t *out_off, size_t n, unsigned flags)
 {
 	ENSURE_REAL();
@@ -347,9 +353,12 @@ EXPORT ssize_t splice(int in, off64_t *in_off, int out, off64_t *out_off, size_t
 				r = real.write(out, buf, r);
 				r = r < 0 ? -errno : r;
 			}
-			if (r > 0) {
-				iov.iov_len = r;
-				io_receive(from, in, &iov, 1, MSG_DONTWAIT);
+			for (ssize_t taken = 0; taken < r;) {
+				iov.iov_len = r - taken;
+				ssize_t k = io_receive(from, in, &iov, 1, MSG_DONTWAIT);
+				if (k <= 0)
+					break;
+				taken += k;
 			}
 			r = EDGE(r);
 		}
@@ -366,15 +375,23 @@ EXPORT ssize_t splice(int in, off64_t *in_off, int out, off64_t *out_off, size_t
 			r = r < 0 ? -errno : r;
 		}
 		if (r > 0) {
-			iov.iov_len = r;
-			ssize_t put = io_send(to, out, &iov, 1, 0);
-			if (put == USE_KERNEL_COUNTED) {
-				put = real.send(out, buf, r, 0);
-				io_tx_exit(to);
-				r = put;
-			} else {
-				r = EDGE(put);
-			}
+			/* taken out of the pipe: all of it has to go */
+			ssize_t put = 0, k;
+			do {
+				iov.iov_base = buf + put;
+				iov.iov_len = r - put;
+				k = io_tx_enter(to, out) ? io_send(to, out, &iov, 1, 0) : USE_KERNEL_COUNTED;
+				if (k == USE_KERNEL_COUNTED) {
+					k = real.send(out, buf + put, r - put, 0);
+					k = k < 0 ? -errno : k;
+					io_tx_exit(to);
+				}
+				if (k > 0)
+					put += k;
+				else if (k == -EAGAIN)
+					wait_room(out);
+			} while (put < r && (k > 0 || k == -EAGAIN));
+			r = put ? put : EDGE(k);
 		} else {
 			r = EDGE(r);
 		}

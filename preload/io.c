@@ -263,8 +263,20 @@ static ssize_t receive_once(struct sock *s, int fd, struct iov_cursor *c, size_t
 		kernel_end:;
 			uint8_t byte;
 			ssize_t r = real.recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-			if (r > 0)
-				continue;
+			if (r > 0) {
+				if (real.ioctl(fd, SIOCINQ, &queued) < 0 || queued > 0)
+					continue;
+				/* A byte that SIOCINQ does not count: the urgent mark. Offsets mean nothing from here on. */
+				t->never = REASON_URGENT;
+				atomic_fetch_or(&d->head, 1);
+				if (slot_of(d, t->rx.gen + 1, &x, &mlen) || ring_unread(rx_ring(t)))
+					return -EIO; /* nobody promotes after MSG_OOB: not ours */
+				atomic_store(&t->rx.mode, MODE_KERNEL);
+				t->rx.reason = REASON_URGENT;
+				stats_row_update(s);
+				waitset_modes_changed(s, true);
+				return USE_KERNEL;
+			}
 			if (r == 0)
 				atomic_store(&t->fin_seen, 1);
 			return r == 0 ? 0 : -errno;

@@ -194,7 +194,7 @@ void sock_close(struct sock *s, int fd)
 			find_fd(s, fd);
 		return;
 	}
-	if (atomic_load(&s->stage) == SOCK_LISTENER)
+	if (atomic_load(&s->stage) == SOCK_LISTENER && !s->forked)
 		registry_unlisten(&s->at);
 	unpublish(s);
 	/* A call of another thread is inside: as in the kernel the connection lives until it returns, by a copy of the
@@ -301,6 +301,7 @@ static void fork_one(struct sock *s, void *arg)
 	(void)arg;
 	s->rx_inside = s->tx_inside = s->pins = 0; /* the other threads are not here */
 	s->solo = 0;
+	s->relisted = 0;
 	if (atomic_load(&s->stage) == SOCK_PUBLISHED) {
 		s->entry = -1; /* the parent's */
 		s->reason = REASON_HOLDERS;

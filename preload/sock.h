@@ -38,6 +38,9 @@ struct sock {
 	uint32_t reads;                  /* ACCEPTED: receive calls so far */
 	uint32_t agree_tries;
 	uint32_t lowat;                  /* SO_RCVLOWAT set by hand, 0 not */
+	uint8_t forked;                  /* a child was forked meanwhile: a listener's table entry outlives our close, an
+	                                    unconnected socket stays plain */
+	uint8_t relisted;                /* ... and this process has an entry of its own */
 	uint8_t solo;                    /* no other process holds the slot: with one thread no lock is needed */
 	uint32_t looks;                  /* would-blocks since the kernel was last looked at */
 	struct slot *slot;               /* family memory; from ACCEPTED or PUBLISHED on */

@@ -32,6 +32,10 @@ void process_remember_environment(void)
 
 static void share(struct sock *s, void *arg)
 {
+	s->forked = 1;
+	/* From here on two processes hold it: that is what slots count. */
+	if (atomic_load(&s->stage) == SOCK_ACCEPTED && !s->slot && !sock_slot(s, s->fd, ROLE_ACCEPT, &s->at))
+		sock_plain(s, REASON_HOLDERS);
 	if (!s->slot)
 		return;
 	slot_share(s->slot, *(int *)arg);
