@@ -1,6 +1,7 @@
 EXTRA_DIST += \
 	%reldir%/README.md \
 	%reldir%/run.sh \
+	%reldir%/both.pml \
 	%reldir%/end.pml \
 	%reldir%/grow.pml \
 	%reldir%/readers.pml \

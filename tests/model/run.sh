@@ -136,6 +136,27 @@ if full; then
 	sound writers -DFORK -DKILLC -DTHREE -DMAXD=2
 fi
 
+sound both
+sound both -DPING
+sound both -DASYM -DS=3 -DK=2
+sound both -DEVENT -DUNREAD -DK=2 -DN=6
+for rule in FRESH SETTLE DEMFIRST RELAYEND ENDRELAY; do
+	without both $rule
+done
+for rule in CANT COPIES; do
+	without both $rule -DASYM -DS=3 -DK=1
+done
+without both DUPLEX -DEVENT -DUNREAD -DK=2 -DN=6
+if full; then
+	sound both -DSHUTFIRST
+	sound both -DUNREAD
+	sound both -DASYM -DS=3 -DK=1
+	for case in 1 2; do
+		reached both -DCOV=$case
+	done
+	reached both -DASYM -DS=3 -DK=2 -DCOV=3
+fi
+
 sound wake -DONE
 sound wake -DONE -DI1=1 -DI2=0 -DSTOP
 sound wake -DBUSY -DI2=0 -DI0=2
