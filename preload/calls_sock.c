@@ -50,11 +50,10 @@ static void listening(struct sock *s, int fd)
 {
 	if (atomic_load(&s->stage) != SOCK_NEW || !state_start(fd))
 		return;
-	static const struct in6_addr any;
-	if (sock_addrs(fd, &s->at, NULL) < 0 ||
-	    !options_allow(&options, program_name, RULE_ACCEPT, &any, s->at.port))
+	if (sock_addrs(fd, &s->at, NULL) < 0)
 		return;
-	registry_listen(&s->at);
+	if (active)
+		registry_listen(&s->at);
 	atomic_store(&s->stage, SOCK_LISTENER);
 }
 
@@ -72,6 +71,13 @@ EXPORT int listen(int fd, int backlog)
 	return r;
 }
 
+/* Stays plain; shown with its reason if it lives beyond the first exchange. */
+static void settled(struct sock *s, enum reason why)
+{
+	s->reason = why;
+	atomic_store(&s->stage, SOCK_SETTLED);
+}
+
 static void accepted(int listening_fd, int fd, const struct sockaddr *from, socklen_t len)
 {
 	struct sock *l = listener(listening_fd);
@@ -81,22 +87,26 @@ static void accepted(int listening_fd, int fd, const struct sockaddr *from, sock
 	struct state_addr peer;
 	if (atomic_load(&l->stage) != SOCK_LISTENER || !state_start(fd) || !addr_from(from, len, &peer))
 		return;
-	if (l->forked && !l->relisted) { /* inherited: our parent's entry ends with it */
+	if (active && l->forked && !l->relisted) { /* inherited: our parent's entry ends with it */
 		l->relisted = 1;
 		registry_listen(&l->at);
 	}
 	struct in6_addr ip;
 	memcpy(&ip, peer.ip, 16);
-	if (options.n_rules && !options_allow(&options, program_name, RULE_ACCEPT, &ip, l->at.port))
-		return;
 	struct sock *s = sock_new(fd, SOCK_ACCEPTED);
 	if (!s)
 		return;
+	s->role = ROLE_ACCEPT;
 	s->at = peer;
 	s->sndbuf = l->sndbuf;
 	s->rcvbuf = l->rcvbuf;
 	s->lowat = l->lowat;
-	if (options.promote == PROMOTE_EAGER && sock_slot(s, fd, ROLE_ACCEPT, &peer)) {
+	s->timeouts = l->timeouts;
+	if (!active) {
+		settled(s, REASON_OFF);
+	} else if (options.n_rules && !options_allow(&options, program_name, RULE_ACCEPT, &ip, l->at.port)) {
+		settled(s, REASON_RULE);
+	} else if (options.promote == PROMOTE_EAGER && sock_slot(s, fd, ROLE_ACCEPT, &peer)) {
 		struct registry_hit hit;
 		if (registry_find(&peer, &s->slot->local, &hit)) /* else its connect has not published yet: at a read */
 			switch_offer(s, fd);
@@ -139,38 +149,43 @@ static void connecting(struct sock *s, int fd, const struct sockaddr *addr, sock
 	if (!addr_from(addr, len, &to) || !state_start(fd))
 		return;
 	if (s->forked) { /* who else holds it was not counted */
-		s->reason = REASON_HOLDERS;
+		settled(s, REASON_HOLDERS);
+		return;
+	}
+	s->role = ROLE_CONNECT;
+	if (!active) {
+		settled(s, REASON_OFF);
 		return;
 	}
 	if (!registry_listed(&to)) {
-		s->reason = REASON_PEER_PLAIN;
+		settled(s, REASON_PEER_PLAIN);
 		return;
 	}
 	struct in6_addr ip;
 	memcpy(&ip, to.ip, 16);
 	if (options.n_rules && !options_allow(&options, program_name, RULE_CONNECT, &ip, to.port)) {
-		s->reason = REASON_RULE;
+		settled(s, REASON_RULE);
 		return;
 	}
-	struct state_addr local, peer;
-	if (sock_addrs(fd, &local, NULL) < 0)
+	if (sock_addrs(fd, &s->local, NULL) < 0)
 		return;
 	/* The name of the other end as it will see it: connecting to 0.0.0.0 or :: reaches the loopback address. */
-	if (sock_addrs(fd, NULL, &peer) < 0)
-		peer = to;
-	static const uint8_t loop4[13] = {[10] = 0xff, 0xff, 127};
-	bool loopback = !memcmp(peer.ip, loop4, 13) || (peer.ip[15] == 1 && !memcmp(peer.ip, (uint8_t[15]){0}, 15));
-	if (!loopback && memcmp(local.ip, peer.ip, 16)) {
-		s->reason = REASON_REMOTE;
+	static const uint8_t loop4[13] = {[10] = 0xff, 0xff, 127}, none[16], none4[16] = {[10] = 0xff, 0xff};
+	s->at = to;
+	if ((!memcmp(to.ip, none, 16) || !memcmp(to.ip, none4, 16)) && sock_addrs(fd, NULL, &s->at) < 0)
+		return;
+	bool loopback = !memcmp(s->at.ip, loop4, 13) || (s->at.ip[15] == 1 && !memcmp(s->at.ip, none, 15));
+	if (!loopback && memcmp(s->local.ip, s->at.ip, 16)) {
+		settled(s, REASON_REMOTE);
 		return;
 	}
-	if (link_rendezvous() < 0 || !sock_slot(s, fd, ROLE_CONNECT, &peer))
+	if (link_rendezvous() < 0)
 		return;
 	if (!sock_publish(s)) {
 		sock_plain(s, REASON_LIMIT);
 		return;
 	}
-	stats_row_new(s, fd);
+	/* slot and row come with the offer: short connections never pay */
 	atomic_store(&s->stage, SOCK_PUBLISHED);
 }
 
@@ -280,6 +295,12 @@ EXPORT int setsockopt(int fd, int level, int name, const void *value, socklen_t 
 					atomic_store(&s->slot->lane->end[s->slot->side].rcvbuf, v);
 			}
 		}
+		break;
+	case SO_RCVTIMEO:
+	case SO_SNDTIMEO:
+		s->timeouts |= name == SO_RCVTIMEO ? 1 : 2;
+		if (s->slot)
+			s->slot->timeouts |= s->timeouts;
 		break;
 	case SO_RCVLOWAT:
 		if (real.getsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &v, &n) == 0)

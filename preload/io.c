@@ -46,7 +46,7 @@ static void advance(struct sock *s, int fd, bool receiving)
 	switch (atomic_load_explicit(&s->stage, memory_order_acquire)) {
 	case SOCK_ACCEPTED: {
 		uint32_t one = 0;
-		if (!receiving || ++s->reads < 2 || !atomic_compare_exchange_strong(&s->opening, &one, 1))
+		if (!receiving || (++s->reads < 2 && options.promote != PROMOTE_EAGER) || !atomic_compare_exchange_strong(&s->opening, &one, 1))
 			break;
 		/* short connections end before this: they never pay for a slot and a look-up */
 		if (s->slot || sock_slot(s, fd, ROLE_ACCEPT, &s->at))
@@ -54,6 +54,10 @@ static void advance(struct sock *s, int fd, bool receiving)
 		atomic_store(&s->opening, 0);
 		break;
 	}
+	case SOCK_SETTLED:
+		if (calls == 2)
+			sock_plain(s, s->reason);
+		break;
 	case SOCK_OFFERED:
 		switch_answered(s);
 		break;
@@ -326,8 +330,10 @@ static ssize_t receive_once(struct sock *s, int fd, struct iov_cursor *c, size_t
 	}
 }
 
-static uint64_t timeout_of(int fd, int option)
+static uint64_t timeout_of(struct slot *t, int fd, int option)
 {
+	if (!(atomic_load_explicit(&t->timeouts, memory_order_relaxed) & (option == SO_RCVTIMEO ? 1 : 2)))
+		return UINT64_MAX;
 	struct timeval tv;
 	socklen_t len = sizeof(tv);
 	if (real.getsockopt(fd, SOL_SOCKET, option, &tv, &len) < 0 || (!tv.tv_sec && !tv.tv_usec))
@@ -387,7 +393,7 @@ ssize_t io_receive(struct sock *s, int fd, const struct iovec *iov, size_t n_iov
 			return done ? (ssize_t)done : r;
 		}
 		if (!deadline)
-			deadline = timeout_of(s->fd, SO_RCVTIMEO);
+			deadline = timeout_of(t, s->fd, SO_RCVTIMEO);
 		look = false;
 		int w = wait_sock(s, s->fd, EPOLLIN, deadline, &look);
 		if (w == -ETIMEDOUT)
@@ -473,7 +479,7 @@ ssize_t io_send(struct sock *s, int fd, const struct iovec *iov, size_t n_iov, i
 			return done ? (ssize_t)done : -EAGAIN;
 		}
 		if (!deadline)
-			deadline = timeout_of(s->fd, SO_SNDTIMEO);
+			deadline = timeout_of(t, s->fd, SO_SNDTIMEO);
 		bool look;
 		int w = wait_sock(s, s->fd, EPOLLOUT, deadline, &look);
 		if (w == -ETIMEDOUT)

@@ -75,6 +75,8 @@ static void unpublish(struct sock *s)
 {
 	if (s->entry < 0)
 		return;
+	if (registry_knocked(s->entry))
+		link_look(); /* too late for this connection, in time for the next */
 	registry_withdraw(s->entry);
 	pthread_mutex_lock(&sock_lock);
 	if (published && published[s->entry] == s)
@@ -96,7 +98,7 @@ struct sock *sock_published(uint32_t entry)
 bool sock_publish(struct sock *s)
 {
 	s->token = random64();
-	int entry = registry_publish(&s->slot->local, &s->slot->peer, s->token);
+	int entry = registry_publish(&s->local, &s->at, s->token);
 	if (entry < 0)
 		return false;
 	pthread_mutex_lock(&sock_lock);
@@ -135,6 +137,8 @@ void sock_plain(struct sock *s, enum reason why)
 			atomic_store(&s->slot->lane->end[s->slot->side].closed, 1);
 	}
 	s->reason = why;
+	if (!s->row)
+		stats_row_new(s, s->fd);
 	stats_row_update(s);
 	atomic_store(&s->stage, SOCK_PLAIN);
 }
@@ -143,8 +147,10 @@ void sock_plain(struct sock *s, enum reason why)
  * open. */
 static void sock_end(struct sock *s, int fd)
 {
-	if (!s->slot)
+	if (!s->slot) {
+		stats_row_free(s);
 		return;
+	}
 	if (slot_sole(s->slot)) {
 		stats_ended(s, fd);
 		if (io_close(s, fd)) {
@@ -262,8 +268,8 @@ int sock_addrs(int fd, struct state_addr *ret_local, struct state_addr *ret_peer
 
 bool sock_slot(struct sock *s, int fd, enum state_role role, const struct state_addr *peer)
 {
-	struct state_addr local;
-	if (sock_addrs(fd, &local, NULL) < 0)
+	struct state_addr local = s->local;
+	if (role == ROLE_ACCEPT && sock_addrs(fd, &local, NULL) < 0)
 		return false;
 	struct slot *t = slot_new();
 	if (!t) {
@@ -276,6 +282,7 @@ bool sock_slot(struct sock *s, int fd, enum state_role role, const struct state_
 	t->sent_syn = role == ROLE_CONNECT;
 	t->sndbuf = s->sndbuf;
 	t->rcvbuf = s->rcvbuf;
+	t->timeouts = s->timeouts;
 	socklen_t len = sizeof(t->cookie);
 	real.getsockopt(fd, SOL_SOCKET, SO_COOKIE, &t->cookie, &len);
 	int flags = real.fcntl(fd, F_GETFL);

@@ -9,6 +9,7 @@
  *   PUBLISHED  connect() went to a listed address: entry in the registry, waits for an offer
  *   OFFERED    acceptor: a lane was offered
  *   BOUND      both ends agreed on a lane; each direction is promoted by its writer
+ *   SETTLED    a plain connection whose reason is known: its second data call enters it in the state file
  *   PLAIN      a kernel socket and nothing else */
 #ifndef HASTEN_SOCK_H
 #define HASTEN_SOCK_H
@@ -25,7 +26,7 @@
 struct link;
 struct interest;
 
-enum sock_stage { SOCK_PLAIN = 0, SOCK_NEW, SOCK_LISTENER, SOCK_ACCEPTED, SOCK_PUBLISHED, SOCK_OFFERED, SOCK_BOUND };
+enum sock_stage { SOCK_PLAIN = 0, SOCK_NEW, SOCK_LISTENER, SOCK_SETTLED, SOCK_ACCEPTED, SOCK_PUBLISHED, SOCK_OFFERED, SOCK_BOUND };
 
 struct sock {
 	_Atomic uint32_t stage;          /* enum sock_stage */
@@ -48,10 +49,13 @@ struct sock {
 	uint32_t lane;                   /* index in the link */
 	int32_t entry;                   /* registry entry, -1 none */
 	uint64_t token;                  /* of that entry */
-	uint8_t reason;                  /* enum reason, where PLAIN */
+	uint8_t reason;                  /* enum reason, where SETTLED or PLAIN */
+	uint8_t role;                    /* enum state_role */
 	uint8_t domain;                  /* AF_INET or AF_INET6 */
 	uint32_t sndbuf, rcvbuf;         /* set by hand on this descriptor or its listener, 0 not */
-	struct state_addr at;            /* LISTENER: its address; ACCEPTED: the peer's */
+	uint8_t timeouts;                /* as in the slot, before there is one */
+	struct state_addr local;         /* PUBLISHED: our end */
+	struct state_addr at;            /* LISTENER: its address; ACCEPTED, PUBLISHED: the peer's */
 	uint8_t kernel_events;           /* EPOLLIN|EPOLLRDHUP|EPOLLHUP|EPOLLERR that a kernel set reported: latched */
 	struct interest *interests;      /* memberships in epoll sets; lock: waitset_big_lock */
 	struct state_row *row;           /* state file, NULL none */

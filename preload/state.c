@@ -83,11 +83,11 @@ bool state_start(int fd)
 			usable_cpus = CPU_COUNT(&set);
 		if (options.fault_seed)
 			lane_active = &lane_fault;
-		usable = options.enable && options.promote != PROMOTE_OFF && registry_open(fd) == 0 &&
+		active = options.enable && options.promote != PROMOTE_OFF && registry_open(fd) == 0 &&
 			 (family || family_start() == 0);
-		if (usable)
-			stats_start();
-		active = usable;
+		if (registry_dir()[0])
+			stats_start(); /* also where nothing is accelerated: the monitor says why */
+		usable = true;
 		started = true;
 		errno = saved;
 	}
@@ -99,7 +99,7 @@ bool state_start(int fd)
 void state_fork_child(void)
 {
 	pthread_mutex_init(&start_lock, NULL);
-	if (started && usable) {
+	if (started) {
 		started = false;
 		log_fd = -1;
 	}

@@ -103,6 +103,7 @@ void switch_offer(struct sock *s, int fd)
 	atomic_store_explicit(&l->header->offers, n + 1, memory_order_release); /* the lane before the offer */
 	atomic_store(&s->stage, SOCK_OFFERED);
 	set_reason(s, REASON_WAITING_PEER);
+	registry_knock(&hit);
 	COUNT(offers_made, 1);
 }
 
@@ -124,6 +125,13 @@ void switch_answered(struct sock *s)
 	}
 }
 
+static void refuse_gone(struct link *l, uint32_t index)
+{
+	uint32_t offered = LANE_OFFERED;
+	atomic_store(&l->lane[index].reason, REASON_ENDED);
+	atomic_compare_exchange_strong(&l->lane[index].state, &offered, LANE_REFUSED);
+}
+
 /* Connector: one offer. Its socket is found by the registry entry that the acceptor read; everything is compared
  * with our own socket before we agree. */
 struct take {
@@ -140,8 +148,12 @@ static void take_offer(struct sock *s, void *arg)
 	if (k->done || atomic_load(&s->stage) != SOCK_PUBLISHED || (uint32_t)s->entry != lane->entry || s->token != lane->token)
 		return;
 	k->done = true;
-	struct slot *t = s->slot;
 	enum reason why = REASON_NONE;
+	if (!s->slot && !sock_slot(s, s->fd, ROLE_CONNECT, &s->at)) {
+		refuse_gone(k->l, k->index);
+		return;
+	}
+	struct slot *t = s->slot;
 	if (!addr_equal(&t->local, &lane->connector) || !addr_equal(&t->peer, &lane->acceptor))
 		why = REASON_PEER_PLAIN;
 	else if (t->never)
@@ -158,6 +170,7 @@ static void take_offer(struct sock *s, void *arg)
 		return;
 	}
 	bind_lane(s, s->fd, k->l, k->index, 1);
+	stats_row_new(s, s->fd);
 	atomic_store(&s->stage, SOCK_BOUND);
 	set_reason(s, REASON_WAITING_WRITE);
 	COUNT(offers_taken, 1);
@@ -166,19 +179,14 @@ static void take_offer(struct sock *s, void *arg)
 
 static pthread_mutex_t look_lock = PTHREAD_MUTEX_INITIALIZER; /* one thread looks at a time */
 
-static void refuse_gone(struct link *l, uint32_t index)
-{
-	uint32_t offered = LANE_OFFERED;
-	atomic_store(&l->lane[index].reason, REASON_ENDED);
-	atomic_compare_exchange_strong(&l->lane[index].state, &offered, LANE_REFUSED);
-}
-
 void switch_look(struct sock *s)
 {
 	uint32_t calls = s->calls;
 	if (pthread_mutex_trylock(&look_lock))
 		return;
-	if (((calls & (calls - 1)) == 0 && calls <= 64) || options.promote == PROMOTE_EAGER)
+	/* An acceptor of our own user marks the entry as it knocks; one of another user cannot write there. */
+	if (registry_knocked(s->entry) ||
+	    (registry_others() && (calls & (calls - 1)) == 0 && calls <= 64))
 		link_look();
 	for (struct link *l = links; l; l = l->next) {
 		if (l->side != 1 || l->dead || l->inherited)

@@ -23,7 +23,7 @@
 #endif
 
 #define REGISTRY_MAGIC   0x7967657274736168ull
-#define REGISTRY_VERSION 1
+#define REGISTRY_VERSION 2
 #define LISTENERS        1024u
 #define CONNS            16384u
 #define WINDOW           16u   /* entries that one key may stand in */
@@ -41,7 +41,9 @@ struct listener_entry {
 
 struct conn_entry {
 	_Atomic uint32_t state;
+	_Atomic uint32_t knocked; /* by the acceptor */
 	int32_t pid;
+	uint32_t spare;
 	uint64_t process, token;
 	struct state_addr local, peer;
 };
@@ -141,7 +143,7 @@ const char *registry_dir(void)
 
 static void own_name(char *ret, size_t size)
 {
-	snprintf(ret, size, "%s/reg-%u-%llx", dir, geteuid(), (unsigned long long)netns);
+	snprintf(ret, size, "%s/reg%d-%u-%llx", dir, REGISTRY_VERSION, geteuid(), (unsigned long long)netns);
 }
 
 uint64_t registry_netns(void)
@@ -224,9 +226,9 @@ static void refresh_others(void)
 		return;
 	for (struct dirent *e; (e = readdir(d)) && n_others < OTHERS_MAX;) {
 		char *end;
-		if (strncmp(e->d_name, "reg-", 4))
+		if (strncmp(e->d_name, "reg", 3) || strtoul(e->d_name + 3, &end, 10) != REGISTRY_VERSION || *end != '-')
 			continue;
-		unsigned long uid = strtoul(e->d_name + 4, &end, 10);
+		unsigned long uid = strtoul(end + 1, &end, 10);
 		if (uid == geteuid() || *end != '-' || strtoull(end + 1, &end, 16) != netns || *end)
 			continue;
 		int file = openat(dirfd(d), e->d_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
@@ -351,6 +353,7 @@ int registry_publish(const struct state_addr *local, const struct state_addr *pe
 	e->token = token;
 	e->local = *local;
 	e->peer = *peer;
+	atomic_store_explicit(&e->knocked, 0, memory_order_relaxed);
 	atomic_store_explicit(&e->state, ENTRY_VALID, memory_order_release);
 	return e - own->conn;
 }
@@ -399,4 +402,20 @@ bool registry_find(const struct state_addr *end, const struct state_addr *local,
 	}
 	pthread_mutex_unlock(&others_lock);
 	return found;
+}
+
+void registry_knock(const struct registry_hit *hit)
+{
+	if (own && hit->uid == geteuid() && own->conn[hit->entry].token == hit->token)
+		atomic_store_explicit(&own->conn[hit->entry].knocked, 1, memory_order_release);
+}
+
+bool registry_knocked(int entry)
+{
+	return own && entry >= 0 && atomic_load_explicit(&own->conn[entry].knocked, memory_order_acquire);
+}
+
+bool registry_others(void)
+{
+	return n_others > 0;
 }

@@ -1,5 +1,6 @@
 /* preload/discover: how two processes of one host find each other. Files in one folder (0755 or 01777 root's):
- *   reg-<uid>-<netns>   one a user and network namespace, written by that user's processes only
+ *   reg<version>-<uid>-<netns>   one a user and network namespace, written by that user's processes only; processes
+ *                                of another version have another file and never meet
  * It holds the listener table (addresses on which an accelerated process listens) and the table of published
  * connections, both open hashes. Another user's file is read with pread, never mapped: its owner could truncate it
  * under us. Own files are mapped after fallocate succeeded. */
@@ -39,6 +40,12 @@ int registry_publish(const struct state_addr *local, const struct state_addr *pe
 void registry_withdraw(int entry);
 /* Finds the connection whose connector's end is at and whose acceptor's end is local. False: nobody published it. */
 bool registry_find(const struct state_addr *at, const struct state_addr *local, struct registry_hit *ret);
+
+/* Tells the connector of an entry that a knock or an offer waits for it (own user only: others' files are read only). */
+void registry_knock(const struct registry_hit *hit);
+bool registry_knocked(int entry);
+/* Are there other users' registries? */
+bool registry_others(void);
 
 /* Identity of this process: random, new after fork and after a change of credentials. */
 uint64_t identity(void);

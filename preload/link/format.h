@@ -45,9 +45,9 @@ struct link_dir {
 	_Atomic uint32_t end;        /* the writer has shut down: nothing follows head */
 	_Atomic uint32_t want_room;  /* the writer waits for room */
 	/* written by the writer, seldom */
-	/* From which position on a class was last used; a position belongs to the class with the largest start not
-	 * above it. The class shrinks only when nothing is unread and else only grows, so that no start is written
-	 * anew while unread bytes depend on it. */
+	/* From which position on a class was last used, at the beginning of its area; a position belongs to the class
+	 * with the largest start not above it. A start is written anew only when no unread byte depends on it: the class
+	 * shrinks, and begins again at the front of its area, when nothing is unread; else it only grows. */
 	_Atomic uint64_t start[RING_CLASSES] __attribute__((aligned(64)));
 	struct link_slot slot[2] __attribute__((aligned(64))); /* by generation & 1: written anew only after its ack */
 	/* written by the reader */

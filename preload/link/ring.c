@@ -2,6 +2,9 @@
 
 #include <string.h>
 
+#define REWIND 4096 /* bytes from the front after which an empty ring begins again: often enough for the caches, seldom
+                       enough for the line of the starts, which the reader has to fetch then */
+
 void ring_reset(struct ring r)
 {
 	struct link_dir *d = r.dir;
@@ -61,7 +64,7 @@ static void copy_out(struct iov_cursor *to, const uint8_t *from, size_t n)
 }
 
 /* The class that a position belongs to. A peer's nonsense gives the smallest. */
-static unsigned class_at(struct link_dir *d, uint64_t pos, uint64_t *ret_next)
+static unsigned class_at(struct link_dir *d, uint64_t pos, uint64_t *ret_start, uint64_t *ret_next)
 {
 	unsigned class = 0;
 	uint64_t best = 0, next = OFFSET_NONE;
@@ -75,6 +78,7 @@ static unsigned class_at(struct link_dir *d, uint64_t pos, uint64_t *ret_next)
 			next = start;
 		}
 	}
+	*ret_start = best;
 	*ret_next = next;
 	return class;
 }
@@ -82,6 +86,7 @@ static unsigned class_at(struct link_dir *d, uint64_t pos, uint64_t *ret_next)
 /* The writer's view: where it writes, and how much room is there. */
 struct view {
 	uint64_t pos, unread, room;
+	uint64_t start; /* of the class: position of the first byte of its area */
 	unsigned class;
 };
 
@@ -89,16 +94,16 @@ static struct view look(struct ring r, uint64_t limit)
 {
 	struct link_dir *d = r.dir;
 	struct view v;
-	uint64_t next;
+	uint64_t next, start;
 	v.pos = head_pos(atomic_load_explicit(&d->head, memory_order_relaxed));
 	/* acquire: the reader's copies out of the area came before its tail */
 	uint64_t tail = atomic_load_explicit(&d->tail, memory_order_acquire);
 	if (tail > v.pos)
 		tail = v.pos; /* a lie: the peer loses its own bytes */
-	v.class = class_at(d, v.pos, &next);
+	v.class = class_at(d, v.pos, &start, &next);
 	v.unread = v.pos - tail;
-	uint64_t start = atomic_load_explicit(&d->start[v.class], memory_order_relaxed);
-	uint64_t used = v.pos - (tail > start ? tail : start);
+	v.start = start;
+	uint64_t used = v.pos - (tail > v.start ? tail : v.start);
 	uint64_t size = RING_CLASS_SIZE(v.class);
 	v.room = used < size ? size - used : 0;
 	if (v.unread + v.room > limit)
@@ -129,14 +134,16 @@ size_t ring_fill(struct ring r, struct iov_cursor *from, size_t n, uint64_t limi
 			set_class(d, v.pos, class);
 			v = look(r, limit);
 		}
-	} else if (v.class > 2 && v.unread == 0 && n <= RING_CLASS_SIZE(1) / 2) {
-		set_class(d, v.pos, 1); /* small traffic again: a small ring stays in the cache */
+	} else if (v.unread == 0 && v.pos - v.start >= REWIND) {
+		/* Nothing is unread: begin again at the front, whose lines are in both caches; and in a small class when
+		 * the traffic is small again. */
+		set_class(d, v.pos, v.class > 1 && n <= RING_CLASS_SIZE(1) / 2 ? 1 : v.class);
 		v = look(r, limit);
 	}
 	if (n > v.room)
 		n = v.room;
 	uint8_t *area = r.area + RING_CLASS_OFFSET(v.class);
-	uint64_t size = RING_CLASS_SIZE(v.class), at = v.pos & (size - 1);
+	uint64_t size = RING_CLASS_SIZE(v.class), at = (v.pos - v.start) & (size - 1);
 	size_t first = n < size - at ? n : size - at;
 	copy_in(area + at, from, first);
 	copy_in(area, from, n - first);
@@ -186,9 +193,9 @@ size_t ring_copy(struct ring r, struct iov_cursor *to, size_t skip, size_t n)
 	if (n > unread - skip)
 		n = unread - skip;
 	while (done < n) {
-		uint64_t next;
-		unsigned class = class_at(d, pos, &next);
-		uint64_t size = RING_CLASS_SIZE(class), at = pos & (size - 1);
+		uint64_t next, start;
+		unsigned class = class_at(d, pos, &start, &next);
+		uint64_t size = RING_CLASS_SIZE(class), at = (pos - start) & (size - 1);
 		size_t k = n - done;
 		if (k > next - pos)
 			k = next - pos;

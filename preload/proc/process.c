@@ -34,7 +34,9 @@ static void share(struct sock *s, void *arg)
 {
 	s->forked = 1;
 	/* From here on two processes hold it: that is what slots count. */
-	if (atomic_load(&s->stage) == SOCK_ACCEPTED && !s->slot && !sock_slot(s, s->fd, ROLE_ACCEPT, &s->at))
+	uint32_t stage = atomic_load(&s->stage);
+	if ((stage == SOCK_ACCEPTED || stage == SOCK_PUBLISHED) && !s->slot &&
+	    !sock_slot(s, s->fd, stage == SOCK_ACCEPTED ? ROLE_ACCEPT : ROLE_CONNECT, &s->at))
 		sock_plain(s, REASON_HOLDERS);
 	if (!s->slot)
 		return;

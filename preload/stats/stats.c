@@ -107,8 +107,20 @@ static void row_end(struct state_row *r)
 void stats_row_new(struct sock *s, int fd)
 {
 	struct state_row *r = NULL;
-	if (!rows || !s->slot)
+	struct state_addr local = {0}, peer = {0};
+	uint64_t cookie = 0;
+	if (!rows || s->row)
 		return;
+	if (s->slot) {
+		local = s->slot->local;
+		peer = s->slot->peer;
+		cookie = s->slot->cookie;
+	} else {
+		socklen_t len = sizeof(cookie);
+		real.getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &len);
+		if (sock_addrs(fd, &local, &peer) < 0)
+			return;
+	}
 	pthread_mutex_lock(&rows_lock);
 	if (n_free) {
 		r = &rows[free_row[--n_free]];
@@ -130,13 +142,13 @@ void stats_row_new(struct sock *s, int fd)
 	atomic_store(&r->seq, seq | 1);
 	memset((uint8_t *)r + sizeof(r->seq), 0, sizeof(*r) - sizeof(r->seq));
 	r->fd = fd;
-	r->cookie = s->slot->cookie;
-	r->local = s->slot->local;
-	r->peer = s->slot->peer;
-	r->role = s->slot->role;
+	r->cookie = cookie;
+	r->local = local;
+	r->peer = peer;
+	r->role = s->role;
 	r->state = CONN_ESTABLISHED;
-	r->tx.reason = s->slot->tx.reason;
-	r->rx.reason = s->slot->rx.reason;
+	r->tx.reason = s->slot ? s->slot->tx.reason : s->reason;
+	r->rx.reason = s->slot ? s->slot->rx.reason : s->reason;
 	row_end(r);
 	s->row = r;
 }
@@ -207,7 +219,7 @@ void stats_ended(struct sock *s, int fd)
 	socklen_t len = sizeof(i);
 	if (real.getsockopt(fd, IPPROTO_TCP, TCP_INFO, &i, &len) < 0 || len < offsetof(struct tcp_info, tcpi_bytes_received) + 8)
 		return;
-	uint64_t ours = s->slot->sent_syn + s->slot->tx.markers;
+	uint64_t ours = s->slot->sent_syn + s->slot->tx.markers; /* not the program's bytes */
 	kernel_tx += i.tcpi_bytes_acked > ours ? i.tcpi_bytes_acked - ours : 0;
 	kernel_rx += i.tcpi_bytes_received - s->slot->rx.markers;
 }
