@@ -94,7 +94,7 @@ install_missing() {
 	local -a wanted=(gcc libc6-dev make autoconf automake libtool pkg-config libmnl-dev libcmocka-dev bats jq file
 		iproute2 procps util-linux curl python3-minimal python3) missing=()
 	[[ $'\n'$chosen$'\n' != *$'\n'servers$'\n'* ]] ||
-		wanted+=(redis-server redis-tools memcached nginx-light wrk postgresql sudo)
+		wanted+=(redis-server redis-tools memcached nginx-light wrk postgresql)
 	[[ $'\n'$chosen$'\n' != *$'\n'check$'\n'* ]] || wanted+=(redis-server redis-tools shellcheck man-db)
 	[[ $'\n'$chosen$'\n' != *$'\n'model$'\n'* ]] || wanted+=(spin)
 	[[ $'\n'$chosen$'\n' != *$'\n'fuzz$'\n'* ]] || wanted+=(clang llvm libclang-rt-14-dev)
@@ -139,6 +139,24 @@ make_jobs() {
 	make -j"$(nproc)" "$@"
 }
 
+# With folders and process ids of its own: nothing of the machine's is touched, accelerated processes beside the tests
+# do not show in them, and nothing outlives the group.
+alone() { # COMMAND...
+	local -a view=()
+	if [ "$(id -u)" = 0 ] && unshare --mount --pid --fork --mount-proc true 2>/dev/null; then
+		# shellcheck disable=SC2016
+		view=(unshare --mount --pid --fork --kill-child --mount-proc bash -c 'mount -t tmpfs -o mode=755 tmpfs /run &&
+			mkdir -m 1777 /run/hasten && mount -t tmpfs -o mode=1777 tmpfs /dev/shm && exec "$@"' alone)
+	fi
+	"${view[@]}" "$@"
+}
+
+check_alone() {
+	make_jobs all && alone make -j"$(nproc)" check && return 0
+	cat test-suite.log
+	return 1
+}
+
 configure_and_make() { # FOLDER OPTION...
 	local folder=$1
 	shift
@@ -153,7 +171,7 @@ group_build() {
 }
 
 group_check() {
-	cd "$work/build" && make_jobs check VERBOSE=1
+	cd "$work/build" && check_alone
 }
 
 group_conform() {
@@ -161,16 +179,9 @@ group_conform() {
 	"$work/source/tests/conform/run" -B "$work/build"
 }
 
-# In folders and process ids of their own: nothing of the machine's is touched, and nothing outlives the group.
 group_servers() {
-	local -a alone=()
-	export top_srcdir=$work/source top_builddir=$work/build
-	if [ "$(id -u)" = 0 ] && unshare --mount --pid --fork --mount-proc true 2>/dev/null; then
-		# shellcheck disable=SC2016
-		alone=(unshare --mount --pid --fork --kill-child --mount-proc bash -c 'mount -t tmpfs -o mode=755 tmpfs /run &&
-			mkdir -m 1777 /run/hasten && mount -t tmpfs -o mode=1777 tmpfs /dev/shm && exec "$@"' servers)
-	fi
-	cd "$work/build" && "${alone[@]}" bats --tap --timing "$top_srcdir"/tests/bats/servers/*.bats
+	cd "$work/build" && top_srcdir=$work/source top_builddir=$work/build \
+		alone bats --tap --timing "$work/source"/tests/bats/servers/*.bats
 }
 
 group_model() {
@@ -182,7 +193,7 @@ group_model() {
 }
 
 group_sanitizers() {
-	configure_and_make "$work/sanitized" --enable-sanitizers && make_jobs check VERBOSE=1
+	configure_and_make "$work/sanitized" --enable-sanitizers && check_alone
 }
 
 group_fuzz() {
@@ -197,7 +208,8 @@ group_distcheck() {
 # Adds up what a log says of its tests: automake's summaries, TAP, or a closing "N passed, N failed[, N skipped]".
 count() { # LOG
 	awk '
-	/^# PASS: / { p += $3; a = 1 } /^# (FAIL|ERROR|XPASS): / { f += $3; a = 1 } /^# (SKIP|XFAIL): / { s += $3; a = 1 }
+	/^# TOTAL: / { p = f = s = 0; a = 1 } # the summary comes again in test-suite.log
+	/^# PASS: / { p += $3 } /^# (FAIL|ERROR|XPASS): / { f += $3 } /^# (SKIP|XFAIL): / { s += $3 }
 	/^ok [0-9]+/ { if ($0 ~ /# *[Ss][Kk][Ii][Pp]/) ts++; else tp++ }
 	/^not ok [0-9]+/ { tf++ }
 	/^[0-9]+ passed, [0-9]+ failed/ { n = split($0, w, /[ ,]+/); lp = w[1]; lf = w[3]; ls = n > 5 ? w[5] : 0; l = 1 }
@@ -261,7 +273,7 @@ trap 'broken+=(stopped); finish; exit 1' INT TERM HUP
 
 HASTEN_CASES=${HASTEN_CASES:-$(dirname "$top")/shared/cases}
 export work HASTEN_CASES
-export -f make_jobs configure_and_make group_build group_check group_conform group_servers group_model group_sanitizers \
+export -f make_jobs alone check_alone configure_and_make group_build group_check group_conform group_servers group_model group_sanitizers \
 	group_fuzz group_distcheck
 say "tests of $top, $(nproc) CPUs, $(uname -sr), log files in $work"
 install_missing
