@@ -161,6 +161,8 @@ EXPORT int fcntl(int fd, int cmd, ...)
 	va_start(ap, cmd);
 	void *arg = va_arg(ap, void *);
 	va_end(ap);
+	if (likely(!fdtab_get(fd)))
+		return real.fcntl(fd, cmd, arg);
 	return control(fd, cmd, arg);
 }
 
@@ -171,6 +173,8 @@ EXPORT int fcntl64(int fd, int cmd, ...)
 	va_start(ap, cmd);
 	void *arg = va_arg(ap, void *);
 	va_end(ap);
+	if (likely(!fdtab_get(fd)))
+		return real.fcntl(fd, cmd, arg);
 	return control(fd, cmd, arg);
 }
 

@@ -96,6 +96,7 @@ static void accepted(int listening_fd, int fd, const struct sockaddr *from, sock
 	struct sock *s = sock_new(fd, SOCK_ACCEPTED);
 	if (!s)
 		return;
+	COUNT(sockets, 1);
 	s->role = ROLE_ACCEPT;
 	s->at = peer;
 	s->sndbuf = l->sndbuf;
@@ -152,6 +153,7 @@ static void connecting(struct sock *s, int fd, const struct sockaddr *addr, sock
 		settled(s, REASON_HOLDERS);
 		return;
 	}
+	COUNT(sockets, 1);
 	s->role = ROLE_CONNECT;
 	if (!active) {
 		settled(s, REASON_OFF);

@@ -1,6 +1,7 @@
 #include "preload/family.h"
 #include "common/reasons.h"
 #include "preload/real.h"
+#include "preload/stats/stats.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -44,6 +45,7 @@ int family_start(void)
 	f->process[FAMILY_OTHERS].pid = -1; /* never free, never dead */
 	family_self = 0;
 	family = f;
+	memory_use->family_reserved = sizeof(*f);
 	return 0;
 }
 

@@ -1,5 +1,6 @@
 #include "preload/fdtab.h"
 #include "preload/real.h"
+#include "preload/stats/stats.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -36,7 +37,7 @@ int fdtab_own(int fd)
 {
 	struct rlimit had, room;
 	int high = -1;
-	if (fd < 0)
+	if (fd < 0 || fdtab_get(fd) == FD_OWN)
 		return fd;
 	/* Numbers above the program's soft limit are never handed to it: the limit is raised for this one call only.
 	 * Where the hard limit allows nothing above, take the top of the soft limit. */
@@ -56,6 +57,7 @@ int fdtab_own(int fd)
 		fd = high;
 	}
 	fdtab_set(fd, FD_OWN);
+	memory_use->own_fds++;
 	return fd;
 }
 
@@ -64,5 +66,6 @@ void fdtab_disown(int fd)
 	if (fd < 0)
 		return;
 	fdtab_set(fd, 0);
+	memory_use->own_fds--;
 	real.close(fd);
 }

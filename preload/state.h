@@ -13,8 +13,8 @@ struct thread_state {
 	uint32_t signals;            /* handlers that ran */
 	uint32_t signals_norestart;  /* of those, installed without SA_RESTART */
 	uint64_t spin_ns;            /* budget of the next spin */
-	uint32_t spin_skipped;
-	uint32_t kernel_polls;       /* waits since the kernel was last polled */
+	uint32_t spin_skipped;       /* waits without a spin */
+	uint32_t spin_failures;      /* probes in vain, in a row */
 };
 extern __thread struct thread_state self_thread __attribute__((tls_model("initial-exec")));
 

@@ -59,9 +59,12 @@ static void bind_lane(struct sock *s, int fd, struct link *l, uint32_t index, in
 	atomic_store(&lane->end[side].pid, getpid());
 	atomic_store(&lane->end[side].fd, fd);
 	atomic_store(&lane->end[side].rcvbuf, s->slot->rcvbuf);
+	pthread_mutex_lock(&links_lock);
 	l->by_lane[index] = s;
-	l->lanes_open++;
+	if (side == 1)
+		l->lanes_open++; /* the acceptor's was counted by link_to */
 	memory_use->lanes_bound++;
+	pthread_mutex_unlock(&links_lock);
 }
 
 void switch_offer(struct sock *s, int fd)

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -231,12 +232,20 @@ static bool fd_room(void)
 
 int link_to(const struct registry_hit *hit, struct link **ret)
 {
-	for (struct link *l = links; l; l = l->next)
+	struct link *found = NULL;
+	pthread_mutex_lock(&links_lock);
+	for (struct link *l = links; l && !found; l = l->next)
 		if (l->side == 0 && !l->dead && !l->inherited && l->peer == hit->process &&
-		    (l->lanes_used < LINK_LANES || l->n_closing)) {
-			*ret = l;
-			return 0;
-		}
+		    (l->lanes_used < LINK_LANES || l->n_closing))
+			found = l;
+	if (found)
+		found->lanes_open++; /* keeps it from being given back before the caller has bound its lane */
+	pthread_mutex_unlock(&links_lock);
+	if (found) {
+		*ret = found;
+		return 0;
+	}
+	link_reap(); /* room for a new one */
 	if (hit->uid != geteuid() && hit->uid != 0 && geteuid() != 0)
 		return -EPERM;
 	if (!fd_room())
@@ -287,6 +296,7 @@ int link_to(const struct registry_hit *hit, struct link **ret)
 	real.close(mem);
 	l->socket = fdtab_own(fd);
 	l->peer = hit->process;
+	l->lanes_open = 1; /* the caller's */
 	link_enter(l);
 	*ret = l;
 	return 0;
@@ -449,7 +459,7 @@ static void lane_reset(struct link *l, uint32_t index)
 	atomic_store(&lane->state, LANE_FREE);
 }
 
-int link_lane_new(struct link *l)
+static int lane_take(struct link *l)
 {
 	/* Given up by both sides: newest first, its pages are warm. A few looks, then a fresh one. */
 	for (uint32_t k = 0; k < 16 && k < l->n_closing; k++) {
@@ -468,12 +478,56 @@ int link_lane_new(struct link *l)
 	return l->lanes_used++;
 }
 
+int link_lane_new(struct link *l)
+{
+	pthread_mutex_lock(&links_lock);
+	int lane = lane_take(l);
+	if (lane < 0)
+		l->lanes_open--;
+	pthread_mutex_unlock(&links_lock);
+	return lane;
+}
+
 void link_lane_done(struct link *l, uint32_t lane)
 {
+	pthread_mutex_lock(&links_lock);
 	l->by_lane[lane] = NULL;
-	l->lanes_open--;
+	bool last = --l->lanes_open == 0;
 	if (l->side == 0 && !l->inherited && l->n_closing < LINK_LANES)
 		l->closing[l->n_closing++] = lane;
+	memory_use->lanes_bound--;
+	pthread_mutex_unlock(&links_lock);
+	if (last)
+		link_reap();
+}
+
+static bool peer_gone(struct link *l)
+{
+	struct pollfd p = {l->socket, POLLRDHUP, 0};
+	return l->socket < 0 || (real.poll(&p, 1, 0) == 1 && p.revents & (POLLRDHUP | POLLHUP | POLLERR));
+}
+
+void link_reap(void)
+{
+	int saved = errno;
+	pthread_mutex_lock(&links_lock);
+	for (struct link **at = &links, *l; (l = *at);) {
+		if (l->lanes_open || !peer_gone(l)) {
+			at = &l->next;
+			continue;
+		}
+		*at = l->next;
+		fdtab_disown(l->socket);
+		for (int w = 0; w < LINK_WAITERS; w++)
+			fdtab_disown(l->peer_wakefd[w]);
+		if (l->peer_epochs)
+			munmap((void *)l->peer_epochs, sizeof(*l->peer_epochs));
+		link_discard(l);
+		memory_use->links_open--;
+		memory_use->ring_reserved -= LINK_SIZE;
+	}
+	pthread_mutex_unlock(&links_lock);
+	errno = saved;
 }
 
 void link_fork_child(void)

@@ -40,7 +40,8 @@ extern struct link *links;                    /* appended to, under links_lock *
 extern pthread_mutex_t links_lock;
 extern _Atomic uint32_t links_any;     /* a link was ever made in this process */
 
-/* Acceptor: the link to that process, knocking where there is none. 0 or -errno: -EAGAIN (its backlog is full),
+/* Acceptor: the link to that process, knocking where there is none; held for one lane (lanes_open), which
+ * link_lane_new or link_lane_done gives back. 0 or -errno: -EAGAIN (its backlog is full),
  * -ENFILE (own fd budget), -ESRCH (nobody there), -EPERM (another user). */
 int link_to(const struct registry_hit *hit, struct link **ret);
 /* Connector: looks for a knock, takes it. Returns true when a new link was made. */
@@ -54,6 +55,8 @@ int link_announce(struct link *l, int word);
 /* Acceptor: an unused lane, reset; -1 none. */
 int link_lane_new(struct link *l);
 void link_lane_done(struct link *l, uint32_t lane);
+/* Gives back links that have no lane in use and whose peer has gone. */
+void link_reap(void);
 /* The child of a fork: own rendezvous and identity; inherited links serve inherited lanes only. */
 void link_fork_child(void);
 /* Forgets links without lanes (all when told): credentials changed. */

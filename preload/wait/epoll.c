@@ -791,6 +791,13 @@ static int set_wait(int epfd, struct epoll_event *out, int max, uint64_t ns, con
 	return EDGE(r);
 }
 
+/* A set without any member of ours in a program with one thread: nothing to count, nothing to take out. */
+static inline bool plain_set(int epfd)
+{
+	struct waitset *w = fdtab_waitset(epfd);
+	return !w || (alone() && !w->waker);
+}
+
 struct wait_args {
 	int epfd;
 	struct epoll_event *out;
@@ -825,6 +832,8 @@ static uint64_t ms_ns(int ms)
 EXPORT int epoll_wait(int epfd, struct epoll_event *out, int max, int ms)
 {
 	ENSURE_REAL();
+	if (likely(plain_set(epfd)))
+		return real.epoll_wait(epfd, out, max, ms);
 	struct wait_args a = {epfd, out, max, ms, NULL, NULL};
 	return set_wait(epfd, out, max, ms_ns(ms), NULL, k_wait, &a);
 }
@@ -832,6 +841,8 @@ EXPORT int epoll_wait(int epfd, struct epoll_event *out, int max, int ms)
 EXPORT int epoll_pwait(int epfd, struct epoll_event *out, int max, int ms, const sigset_t *mask)
 {
 	ENSURE_REAL();
+	if (likely(plain_set(epfd)))
+		return real.epoll_pwait(epfd, out, max, ms, mask);
 	struct wait_args a = {epfd, out, max, ms, NULL, mask};
 	return set_wait(epfd, out, max, ms_ns(ms), mask, k_pwait, &a);
 }

@@ -150,10 +150,10 @@ static int lane_poll(struct poll_set *p, uint64_t ns, const sigset_t *mask)
 	}
 }
 
-static int do_poll(struct pollfd *fds, nfds_t n, uint64_t ns, const sigset_t *mask, int (*kernel)(void *), void *arg)
+/* Is one of ours among them? Also those that are not on a lane yet: they are counted in, so that no agreement is made
+ * meanwhile. */
+static inline bool any_of_ours(struct pollfd *fds, nfds_t n)
 {
-	/* Is one of ours among them? Those that are not on a lane yet are counted in: no agreement meanwhile. */
-	bool ours = false, lanes = false;
 	if (fds && fdtab_highest >= 0)
 		for (nfds_t i = 0; i < n; i++) {
 			uintptr_t e = fdtab_get(fds[i].fd);
@@ -162,11 +162,15 @@ static int do_poll(struct pollfd *fds, nfds_t n, uint64_t ns, const sigset_t *ma
 			struct sock *s = fdtab_sock(fds[i].fd);
 			if (!s || atomic_load_explicit(&s->stage, memory_order_relaxed) < SOCK_ACCEPTED)
 				continue;
-			ours = true;
-			lanes |= sock_watched(s);
+			return true;
 		}
-	if (likely(!ours))
-		return kernel(arg);
+	return false;
+}
+
+static __attribute__((noinline)) int do_poll(struct pollfd *fds, nfds_t n, uint64_t ns, const sigset_t *mask,
+					     int (*kernel)(void *), void *arg)
+{
+	bool lanes = false;
 	struct sock *socks_room[ON_STACK], *pinned_room[ON_STACK], **pinned = pinned_room;
 	struct pollfd kernel_room[ON_STACK + 1];
 	struct poll_set p = {fds, kernel_room, socks_room, n, 0};
@@ -188,8 +192,7 @@ static int do_poll(struct pollfd *fds, nfds_t n, uint64_t ns, const sigset_t *ma
 		if (s)
 			atomic_fetch_add(&s->rx_inside, 1);
 	}
-	/* seq_cst: counted in, then the modes are looked at again */
-	lanes = false;
+	/* seq_cst: counted in, then the modes are looked at */
 	for (nfds_t i = 0; i < n; i++)
 		lanes |= p.socks[i] && sock_watched(p.socks[i]);
 	int r;
@@ -245,6 +248,8 @@ static uint64_t ts_ns(const struct timespec *t)
 EXPORT int poll(struct pollfd *fds, nfds_t n, int ms)
 {
 	ENSURE_REAL();
+	if (likely(!any_of_ours(fds, n)))
+		return real.poll(fds, n, ms);
 	struct poll_args a = {fds, n, ms, NULL, NULL};
 	return do_poll(fds, n, ms < 0 ? UINT64_MAX : ms * 1000000ull, NULL, k_poll, &a);
 }
@@ -252,6 +257,8 @@ EXPORT int poll(struct pollfd *fds, nfds_t n, int ms)
 EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *ts, const sigset_t *mask)
 {
 	ENSURE_REAL();
+	if (likely(!any_of_ours(fds, n)))
+		return real.ppoll(fds, n, ts, mask);
 	struct poll_args a = {fds, n, 0, ts, mask};
 	return do_poll(fds, n, ts_ns(ts), mask, k_ppoll, &a);
 }

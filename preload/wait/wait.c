@@ -9,9 +9,9 @@
 #include <errno.h>
 #include <time.h>
 
-#define SPIN_PROBE 32       /* sleeps between probes while the budget is zero */
-#define SPIN_FIRST 4000     /* ns */
-#define SPIN_LEAST 500
+#define SPIN_PROBE_FIRST 16u /* sleeps before a thread whose spins were in vain tries again; doubles with each failure */
+#define SPIN_PROBE_MOST 1024u
+#define SPIN_LEAST 1000     /* ns */
 
 uint64_t now_ns(void)
 {
@@ -35,14 +35,17 @@ bool spin(bool (*again)(void *arg), void *arg, uint64_t most)
 	uint64_t limit = (uint64_t)options.spin_us * 1000;
 	if (usable_cpus < 2 || !limit)
 		return again(arg);
-	if (!self->spin_ns) {
-		/* Nothing came during earlier spins: sleep, and probe now and then whether that is still so. */
-		if (++self->spin_skipped < SPIN_PROBE)
-			return again(arg);
-		self->spin_skipped = 0;
-		self->spin_ns = SPIN_FIRST < limit ? SPIN_FIRST : limit;
-	}
 	uint64_t budget = self->spin_ns < limit ? self->spin_ns : limit;
+	if (!budget) {
+		/* Nothing came during earlier spins: sleep, and probe now and then whether that is still so. A probe is as
+		 * long as spins get: the other end may have to be woken first, and only where both spin is it worth it. */
+		if (again(arg))
+			return true;
+		if (self->spin_skipped++ < (SPIN_PROBE_FIRST << self->spin_failures))
+			return false;
+		self->spin_skipped = 0;
+		budget = limit;
+	}
 	if (budget > most)
 		budget = most;
 	uint64_t end = now_ns() + budget;
@@ -51,13 +54,16 @@ bool spin(bool (*again)(void *arg), void *arg, uint64_t most)
 		for (int i = 0; i < 16; i++) {
 			if (again(arg)) {
 				self->spin_ns = budget * 2 < limit ? budget * 2 : limit;
+				self->spin_failures = 0;
 				COUNT(spins_hit, 1);
 				return true;
 			}
 			relax();
 		}
 	} while (now_ns() < end && self->signals == signals);
-	self->spin_ns = budget / 2 >= SPIN_LEAST ? budget / 2 : 0;
+	if (!self->spin_ns && SPIN_PROBE_FIRST << self->spin_failures < SPIN_PROBE_MOST)
+		self->spin_failures++;
+	self->spin_ns = self->spin_ns && budget / 2 >= SPIN_LEAST ? budget / 2 : 0;
 	COUNT(spins_missed, 1);
 	return false;
 }
