@@ -77,12 +77,28 @@ static int word_claim(void)
 	return -1;
 }
 
+static struct waker *waker_reuse(void)
+{
+	struct waker *found = NULL;
+	pthread_mutex_lock(&waker_lock);
+	for (uint64_t m = own_words; m && !found; m &= m - 1)
+		if (!users[__builtin_ctzll(m)])
+			found = &wakers[__builtin_ctzll(m)];
+	if (found)
+		users[found->word]++;
+	pthread_mutex_unlock(&waker_lock);
+	return found;
+}
+
 struct waker *waker_new(void)
 {
 	struct waker *made = NULL;
 	int saved = errno;
 	if (!waker_epochs(NULL) || !family)
 		return NULL;
+	made = waker_reuse(); /* of a sleeper that has gone: peers hold its descriptor already */
+	if (made)
+		return made;
 	pthread_mutex_lock(&waker_lock);
 	int w = word_claim();
 	if (w >= 0) {
@@ -121,19 +137,6 @@ void waker_free(struct waker *w)
 	pthread_mutex_unlock(&waker_lock);
 }
 
-static struct waker *waker_reuse(void)
-{
-	struct waker *found = NULL;
-	pthread_mutex_lock(&waker_lock);
-	for (uint64_t m = own_words; m && !found; m &= m - 1)
-		if (!users[__builtin_ctzll(m)])
-			found = &wakers[__builtin_ctzll(m)];
-	if (found)
-		users[found->word]++;
-	pthread_mutex_unlock(&waker_lock);
-	return found;
-}
-
 static void thread_gone(void *p)
 {
 	(void)p;
@@ -156,9 +159,7 @@ struct waker *waker_thread(int *ret_epfd)
 		int ep = real.epoll_create1(EPOLL_CLOEXEC);
 		if (ep < 0)
 			return NULL;
-		struct waker *w = waker_reuse();
-		if (!w)
-			w = waker_new();
+		struct waker *w = waker_new();
 		struct epoll_event e = {.events = EPOLLIN | EPOLLET};
 		if (!w || real.epoll_ctl(ep, EPOLL_CTL_ADD, w->eventfd, &e) < 0) {
 			if (w)
