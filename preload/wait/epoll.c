@@ -172,11 +172,12 @@ static bool equip(struct waitset *w)
 			return false;
 		w->data_waker = random64();
 		struct epoll_event e = {.events = EPOLLIN | EPOLLET, .data.u64 = w->data_waker};
+		w->waker = k; /* before a thread that sleeps in the set can be told of it */
 		if (real.epoll_ctl(w->fd, EPOLL_CTL_ADD, k->eventfd, &e) < 0 && errno != EEXIST) {
+			w->waker = NULL;
 			waker_free(k);
 			return false;
 		}
-		w->waker = k;
 	}
 	if (w->hidden < 0) {
 		int fd = real.epoll_create1(EPOLL_CLOEXEC);
@@ -666,9 +667,9 @@ static int strip(struct waitset *w, struct epoll_event *e, int n, bool *ret_hidd
 {
 	int k = 0;
 	for (int i = 0; i < n; i++) {
-		if (e[i].data.u64 == w->data_waker && w->waker)
+		if (w->data_waker && e[i].data.u64 == w->data_waker)
 			continue;
-		if (e[i].data.u64 == w->data_hidden && w->hidden >= 0) {
+		if (w->data_hidden && e[i].data.u64 == w->data_hidden) {
 			*ret_hidden = true;
 			continue;
 		}
