@@ -27,6 +27,7 @@
 		do { \
 			if (!io_rx_enter(s_, fd)) { \
 				r_ = kernel; \
+				s_->reads += r_ > 0; \
 				io_rx_exit(s_); \
 				break; \
 			} \
@@ -160,6 +161,7 @@ SLOW ssize_t slow_recvmsg(int fd, struct msghdr *m, int flags)
 	do {
 		if (!io_rx_enter(s, fd) || !m || m->msg_iovlen > IOV_MAX || flags & (MSG_ERRQUEUE | MSG_OOB)) {
 			r = real.recvmsg(fd, m, flags);
+			s->reads += r > 0;
 			io_rx_exit(s);
 			break;
 		}

@@ -46,7 +46,9 @@ static void advance(struct sock *s, int fd, bool receiving)
 	switch (atomic_load_explicit(&s->stage, memory_order_acquire)) {
 	case SOCK_ACCEPTED: {
 		uint32_t one = 0;
-		if (!receiving || (++s->reads < 2 && options.promote != PROMOTE_EAGER) || !atomic_compare_exchange_strong(&s->opening, &one, 1))
+		/* the second read that brought bytes: a short connection ends with one that brings none */
+		if ((options.promote == PROMOTE_EAGER ? !receiving : s->reads < 2) ||
+		    !atomic_compare_exchange_strong(&s->opening, &one, 1))
 			break;
 		/* short connections end before this: they never pay for a slot and a look-up */
 		if (s->slot || sock_slot(s, fd, ROLE_ACCEPT, &s->at))

@@ -36,7 +36,7 @@ struct sock {
 	_Atomic uint32_t opening;        /* a thread is looking the peer up */
 	int fd;                          /* one of its numbers */
 	uint32_t calls;                  /* data calls so far: when to look */
-	uint32_t reads;                  /* ACCEPTED: receive calls so far */
+	uint32_t reads;                  /* receives by the kernel that brought bytes */
 	uint32_t agree_tries;
 	uint32_t lowat;                  /* SO_RCVLOWAT set by hand, 0 not */
 	uint8_t forked;                  /* a child was forked meanwhile: a listener's table entry outlives our close, an

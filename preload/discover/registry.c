@@ -60,6 +60,8 @@ static char dir[64];
 static struct registry *own;
 static uint64_t netns;
 static uint64_t self;
+static uint32_t uid; /* of the registry in use */
+static int32_t pid;  /* ours; 0 not asked yet, as after fork */
 static uint64_t seed;
 static _Atomic uint64_t drawn;
 
@@ -96,6 +98,7 @@ void identity_renew(void)
 {
 	seed = 0;
 	self = 0;
+	pid = 0;
 }
 
 static bool usable(const char *path, bool shared)
@@ -127,10 +130,10 @@ const char *registry_dir(void)
 	char path[64] = "/dev/shm/hasten-";
 	char digits[12];
 	int n = 0;
-	unsigned uid = geteuid();
+	unsigned rest = geteuid();
 	do
-		digits[n++] = '0' + uid % 10;
-	while (uid /= 10);
+		digits[n++] = '0' + rest % 10;
+	while (rest /= 10);
 	size_t at = strlen(path);
 	while (n)
 		path[at++] = digits[--n];
@@ -139,6 +142,14 @@ const char *registry_dir(void)
 	if (usable(path, false))
 		strcpy(dir, path);
 	return dir;
+}
+
+
+static int32_t own_pid(void)
+{
+	if (!pid)
+		pid = getpid();
+	return pid;
 }
 
 static void own_name(char *ret, size_t size)
@@ -208,6 +219,7 @@ int registry_open(int fd)
 		return failed = -EPROTO;
 	}
 	own = r;
+	uid = geteuid();
 	return 0;
 }
 
@@ -228,18 +240,18 @@ static void refresh_others(void)
 		char *end;
 		if (strncmp(e->d_name, "reg", 3) || strtoul(e->d_name + 3, &end, 10) != REGISTRY_VERSION || *end != '-')
 			continue;
-		unsigned long uid = strtoul(end + 1, &end, 10);
-		if (uid == geteuid() || *end != '-' || strtoull(end + 1, &end, 16) != netns || *end)
+		unsigned long theirs = strtoul(end + 1, &end, 10);
+		if (theirs == uid || *end != '-' || strtoull(end + 1, &end, 16) != netns || *end)
 			continue;
 		int file = openat(dirfd(d), e->d_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
 		if (file < 0)
 			continue;
-		if (fstat(file, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != uid || (st.st_mode & 022)) {
+		if (fstat(file, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != theirs || (st.st_mode & 022)) {
 			real.close(file);
 			continue;
 		}
 		others[n_others].fd = fdtab_own(file);
-		others[n_others++].uid = uid;
+		others[n_others++].uid = theirs;
 	}
 	closedir(d);
 }
@@ -292,7 +304,7 @@ void registry_listen(const struct state_addr *at)
 		}
 	struct listener_entry *e = TAKE(w);
 	if (e) {
-		e->pid = getpid();
+		e->pid = own_pid();
 		e->process = identity();
 		e->at = *at;
 		e->count = 1;
@@ -348,7 +360,7 @@ int registry_publish(const struct state_addr *local, const struct state_addr *pe
 	errno = saved;
 	if (!e)
 		return -1;
-	e->pid = getpid();
+	e->pid = own_pid();
 	e->process = identity();
 	e->token = token;
 	e->local = *local;
@@ -368,7 +380,7 @@ void registry_withdraw(int entry)
 }
 
 static bool conn_in(const struct conn_entry *w, uint32_t at, const struct state_addr *end, const struct state_addr *local,
-		    uint32_t uid, struct registry_hit *ret)
+		    uint32_t owner, struct registry_hit *ret)
 {
 	for (unsigned i = 0; i < WINDOW; i++) {
 		if (atomic_load_explicit(&w[i].state, memory_order_acquire) != ENTRY_VALID || !same(&w[i].local, end) ||
@@ -378,7 +390,7 @@ static bool conn_in(const struct conn_entry *w, uint32_t at, const struct state_
 		ret->process = w[i].process;
 		ret->pid = w[i].pid;
 		ret->entry = at + i;
-		ret->uid = uid;
+		ret->uid = owner;
 		return true;
 	}
 	return false;
@@ -389,7 +401,7 @@ bool registry_find(const struct state_addr *end, const struct state_addr *local,
 	if (!own)
 		return false;
 	uint32_t at = hash(end, true) % CONNS;
-	if (conn_in(own->conn + at, at, end, local, geteuid(), ret))
+	if (conn_in(own->conn + at, at, end, local, uid, ret))
 		return true;
 	bool found = false;
 	pthread_mutex_lock(&others_lock);
@@ -406,7 +418,7 @@ bool registry_find(const struct state_addr *end, const struct state_addr *local,
 
 void registry_knock(const struct registry_hit *hit)
 {
-	if (own && hit->uid == geteuid() && own->conn[hit->entry].token == hit->token)
+	if (own && hit->uid == uid && own->conn[hit->entry].token == hit->token)
 		atomic_store_explicit(&own->conn[hit->entry].knocked, 1, memory_order_release);
 }
 
