@@ -294,7 +294,7 @@ EXPORT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
 		return real.sendmsg(fd, m, flags);
 	ssize_t r = USE_KERNEL_COUNTED;
 	if (!m || m->msg_iovlen > IOV_MAX)
-		atomic_fetch_add(&s->tx_inside, 1);
+		inside_count(INSIDE_SOCK, &s->tx_inside);
 	else if (io_tx_enter(s, fd))
 		r = io_send(s, fd, m->msg_iov, m->msg_iovlen, flags);
 	if (r == USE_KERNEL_COUNTED) {

@@ -85,7 +85,7 @@ bool io_rx_enter(struct sock *s, int fd)
 	if (t && atomic_load_explicit(&t->rx.mode, memory_order_acquire) != MODE_KERNEL)
 		return true;
 	advance(s, fd, true);
-	atomic_fetch_add(&s->rx_inside, 1); /* seq_cst: before the look at the mode (switch_agree looks the other way) */
+	inside_count(INSIDE_SOCK, &s->rx_inside); /* seq_cst: before the look at the mode (switch_agree looks the other way) */
 	t = s->slot;
 	if (!t || atomic_load(&t->rx.mode) == MODE_KERNEL)
 		return false;
@@ -103,7 +103,7 @@ bool io_tx_enter(struct sock *s, int fd)
 	uint32_t stage = atomic_load_explicit(&s->stage, memory_order_acquire);
 	if (t && (stage == SOCK_BOUND || stage == SOCK_OFFERED) && !head_gated(atomic_load(&tx_dir(t)->head)))
 		return true; /* io_send tries to promote */
-	atomic_fetch_add(&s->tx_inside, 1);
+	inside_count(INSIDE_SOCK, &s->tx_inside);
 	if (!t || atomic_load(&t->tx.mode) == MODE_KERNEL)
 		return false;
 	io_tx_exit(s);
@@ -418,7 +418,7 @@ ssize_t io_send(struct sock *s, int fd, const struct iovec *iov, size_t n_iov, i
 		if (t->tx.mode == MODE_KERNEL) {
 			size_t k = 0;
 			if (!done) {
-				atomic_fetch_add(&s->tx_inside, 1);
+				inside_count(INSIDE_SOCK, &s->tx_inside);
 				if (total)
 					k = switch_promote(s, s->fd, &c, total);
 				if (!k) {
@@ -437,7 +437,7 @@ ssize_t io_send(struct sock *s, int fd, const struct iovec *iov, size_t n_iov, i
 					rest[n++].iov_len = c.iov[i].iov_len - (i ? 0 : c.at);
 				}
 				struct msghdr m = {.msg_iov = rest, .msg_iovlen = n};
-				atomic_fetch_add(&s->tx_inside, 1);
+				inside_count(INSIDE_SOCK, &s->tx_inside);
 				r = real.sendmsg(fd, &m, flags);
 				io_tx_exit(s);
 				return r > 0 ? (ssize_t)done + r : (ssize_t)done;

@@ -2,6 +2,7 @@
  * kernel's own call is counted in; the lane's returns USE_KERNEL when the direction went back meanwhile. */
 #ifndef HASTEN_IO_H
 #define HASTEN_IO_H
+#include "preload/proc/inside.h"
 #include "preload/sock.h"
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -14,12 +15,12 @@ bool io_tx_enter(struct sock *s, int fd);
 
 static inline void io_rx_exit(struct sock *s)
 {
-	atomic_fetch_sub(&s->rx_inside, 1);
+	inside_uncount(INSIDE_SOCK, &s->rx_inside);
 }
 
 static inline void io_tx_exit(struct sock *s)
 {
-	atomic_fetch_sub(&s->tx_inside, 1);
+	inside_uncount(INSIDE_SOCK, &s->tx_inside);
 }
 
 /* flags as for recv and send. Returns bytes, 0 at the end, -errno, or USE_KERNEL. */

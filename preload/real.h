@@ -4,6 +4,7 @@
 #define HASTEN_REAL_H
 #include <poll.h>
 #include <sched.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdbool.h>

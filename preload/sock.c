@@ -163,7 +163,7 @@ static void sock_end(struct sock *s, int fd)
 	sock_drop_slot(s);
 }
 
-void sock_unpin_slow(struct sock *s)
+void sock_unpin_now(struct sock *s)
 {
 	uint32_t zero = 0;
 	if (atomic_fetch_sub(&s->pins, 1) != 1 || atomic_load(&s->fds) != 0 ||

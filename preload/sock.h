@@ -70,23 +70,21 @@ static inline bool alone(void)
 	return __libc_single_threaded;
 }
 
+/* Pins and records the pin (proc/inside.c); NULL: fd is another file by now. */
+struct sock *sock_pinned(struct sock *s, int fd);
+
 /* The socket behind fd, pinned; NULL: not ours, use the kernel. */
 static inline struct sock *sock_of(int fd)
 {
 	struct sock *s = fdtab_sock(fd);
 	if (!s || atomic_load_explicit(&s->stage, memory_order_relaxed) == SOCK_PLAIN)
 		return NULL;
-	if (!alone()) {
-		atomic_fetch_add(&s->pins, 1); /* seq_cst: before the second look at the table */
-		if (fdtab_sock(fd) != s) {
-			atomic_fetch_sub(&s->pins, 1);
-			return NULL;
-		}
-	}
-	return s;
+	return alone() ? s : sock_pinned(s, fd);
 }
 
 void sock_unpin_slow(struct sock *s);
+/* The same for a pin that is recorded no more (proc/inside.c). */
+void sock_unpin_now(struct sock *s);
 
 static inline void sock_unpin(struct sock *s)
 {

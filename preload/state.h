@@ -6,10 +6,26 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* What a call has raised (proc/inside.h). */
+enum inside_kind { INSIDE_PIN, INSIDE_SOCK, INSIDE_SET, INSIDE_POLL, INSIDE_ASLEEP, INSIDE_HANDLER };
+
+struct inside {
+	const void *what;
+	uintptr_t frame;             /* of the function that raised it */
+	enum inside_kind kind;
+};
+
+#define INSIDE_MAX 16 /* a wait takes three, a handler that interrupts it one and what its own calls take */
+
 struct thread_state {
 	uint32_t vfork_child;        /* between vfork and exec: tables are the parent's, nothing is written */
 	uint32_t critical;           /* inside a critical section: asynchronous signals wait */
-	uint32_t deferred;           /* signals that wait for its end */
+	uint32_t deferred;           /* signals wait for its end (proc/signal.c) */
+	uint32_t n_inside;           /* innermost last */
+	uint32_t inside_lost;        /* raised while the record was full */
+	uint32_t watched;            /* libc tells us of this thread's end */
+	struct inside inside[INSIDE_MAX];
+	struct inside_poll *poll_room; /* kept from one poll to the next, NULL none or in use */
 	uint32_t signals;            /* handlers that ran */
 	uint32_t signals_norestart;  /* of those, installed without SA_RESTART */
 	uint64_t spin_ns;            /* budget of the next spin */

@@ -5,6 +5,7 @@
 #include "preload/interpose.h"
 #include "preload/io.h"
 #include "preload/link/link.h"
+#include "preload/proc/inside.h"
 #include "preload/real.h"
 #include "preload/sock.h"
 #include "preload/state.h"
@@ -53,6 +54,7 @@ static void child(int index)
 		waker_fork_child();
 		waitset_fork_child();
 		sock_fork_child();
+		inside_fork_child();
 		stats_fork_child();
 	}
 	state_fork_child();

@@ -1,32 +1,92 @@
 /* Signal handlers of the program. They run in ours, which knows whether SA_RESTART was asked for (our waits answer
- * EINTR as the kernel would), and keeps asynchronous ones out of critical sections. */
+ * EINTR as the kernel would), keeps asynchronous ones out of critical sections, and marks in the record of what is
+ * raised (inside.h) where a handler began.
+ *
+ * A signal that comes inside a critical section is sent again to this thread and blocked until the section ends: it
+ * waits in the kernel, with its siginfo, and no further one of its kind can come. The program's mask is as it left
+ * it whenever its code runs, so sigprocmask and pthread_sigmask pass through: a call of ours has ended all its
+ * critical sections, and with them what it kept back, before the program can ask for its mask or change it. */
+#include "preload/interpose.h"
+#include "preload/proc/inside.h"
 #include "preload/real.h"
 #include "preload/state.h"
 
 #include <errno.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <ucontext.h>
 #include <unistd.h>
-
-#define DEFERRED_MAX 8
 
 static struct sigaction program[NSIG]; /* what the program asked for */
 static _Atomic uint32_t wrapped[NSIG];
+static _Atomic uint64_t interrupts;    /* siginterrupt(sig, 1): signal() installs without SA_RESTART */
 
-static __thread siginfo_t waiting[DEFERRED_MAX] __attribute__((tls_model("initial-exec")));
+static __thread uint64_t held __attribute__((tls_model("initial-exec"))); /* blocked until the section ends */
 
 static bool synchronous(int sig)
 {
 	return sig == SIGSEGV || sig == SIGBUS || sig == SIGFPE || sig == SIGILL || sig == SIGTRAP || sig == SIGSYS;
 }
 
+static uint64_t bit(int sig)
+{
+	return 1ull << (sig - 1);
+}
+
+/* libc's signal sets are longer than the kernel's, and its calls are other preloads' too. */
+static void kernel_mask(int how, uint64_t set)
+{
+	real.syscall(SYS_rt_sigprocmask, how, &set, NULL, sizeof(set));
+}
+
+static void on_signal(int sig, siginfo_t *info, void *context);
+
+static void ours_of(const struct sigaction *asked, struct sigaction *ret)
+{
+	*ret = *asked;
+	ret->sa_sigaction = on_signal;
+	ret->sa_flags |= SA_SIGINFO;
+}
+
+/* False: it could not be sent again. */
+static bool keep_back(int sig, siginfo_t *info, ucontext_t *context)
+{
+	uint64_t mask;
+	if (program[sig].sa_flags & SA_RESETHAND) { /* the kernel took it out: it is to run yet */
+		struct sigaction again;
+		ours_of(&program[sig], &again);
+		real.sigaction(sig, &again, NULL);
+	}
+	kernel_mask(SIG_BLOCK, bit(sig)); /* with SA_NODEFER it would come right now */
+	if (real.syscall(SYS_rt_tgsigqueueinfo, getpid(), (pid_t)real.syscall(SYS_gettid), sig, info) < 0)
+		return false;
+	memcpy(&mask, &context->uc_sigmask, sizeof(mask)); /* the mask after this handler */
+	mask |= bit(sig);
+	memcpy(&context->uc_sigmask, &mask, sizeof(mask));
+	held |= bit(sig);
+	self_thread.deferred = 1;
+	return true;
+}
+
+void signals_run_deferred(void)
+{
+	int saved = errno;
+	uint64_t mask = held;
+	held = 0;
+	self_thread.deferred = 0;
+	kernel_mask(SIG_UNBLOCK, mask); /* they are delivered before this returns */
+	errno = saved;
+}
+
 static void on_signal(int sig, siginfo_t *info, void *context)
 {
 	struct thread_state *self = &self_thread;
+	ucontext_t *at = context;
 	int saved = errno;
-	if (self->critical && !synchronous(sig) && self->deferred < DEFERRED_MAX) {
-		waiting[self->deferred++] = *info;
+	if (self->critical && !synchronous(sig) && keep_back(sig, info, at)) {
+		errno = saved;
 		return;
 	}
 	struct sigaction a = program[sig];
@@ -35,25 +95,17 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 	self->signals++;
 	if (!(a.sa_flags & SA_RESTART))
 		self->signals_norestart++;
+	uintptr_t frame = (uintptr_t)__builtin_frame_address(0), stack = (uintptr_t)at->uc_stack.ss_sp;
+	struct inside_handler here = {0, 0};
+	if (frame >= stack && frame - stack < at->uc_stack.ss_size)
+		here = (struct inside_handler){stack, stack + at->uc_stack.ss_size};
+	inside_record(INSIDE_HANDLER, &here);
 	errno = saved;
 	if (a.sa_flags & SA_SIGINFO)
 		a.sa_sigaction(sig, info, context);
 	else
 		a.sa_handler(sig);
-}
-
-void signals_run_deferred(void)
-{
-	struct thread_state *self = &self_thread;
-	int saved = errno;
-	siginfo_t now[DEFERRED_MAX];
-	uint32_t n = self->deferred;
-	memcpy(now, waiting, n * sizeof(*now));
-	self->deferred = 0;
-	/* sent again to this thread: delivered with the program's mask before the call returns */
-	for (uint32_t i = 0; i < n; i++)
-		real.syscall(SYS_rt_tgsigqueueinfo, getpid(), (pid_t)real.syscall(SYS_gettid), now[i].si_signo, &now[i]);
-	errno = saved;
+	inside_forget(INSIDE_HANDLER, &here);
 }
 
 EXPORT int sigaction(int sig, const struct sigaction *new, struct sigaction *old)
@@ -63,25 +115,26 @@ EXPORT int sigaction(int sig, const struct sigaction *new, struct sigaction *old
 	if (sig <= 0 || sig >= NSIG || synchronous(sig))
 		return real.sigaction(sig, new, old);
 	before = program[sig];
-	bool was_wrapped = wrapped[sig];
+	bool handler = new && new->sa_handler != SIG_DFL && new->sa_handler != SIG_IGN;
+	/* The child of a vfork has handlers of its own and our memory in common with its parent. */
+	bool write = !self_thread.vfork_child;
 	const struct sigaction *set = new;
-	if (new && new->sa_handler != SIG_DFL && new->sa_handler != SIG_IGN) {
-		ours = *new;
-		ours.sa_sigaction = on_signal;
-		ours.sa_flags |= SA_SIGINFO;
+	if (handler && write) {
+		ours_of(new, &ours);
 		program[sig] = *new; /* before the kernel can deliver it */
 		set = &ours;
 	}
 	int r = real.sigaction(sig, set, &was);
 	if (r < 0) {
-		program[sig] = before;
+		if (write)
+			program[sig] = before;
 		return r;
 	}
-	if (new)
+	if (new && write)
 		wrapped[sig] = set == &ours;
 	if (old) {
 		*old = was;
-		if (was_wrapped && was.sa_sigaction == on_signal) {
+		if (was.sa_sigaction == on_signal) {
 			old->sa_sigaction = before.sa_sigaction;
 			old->sa_flags = before.sa_flags;
 		}
@@ -89,12 +142,81 @@ EXPORT int sigaction(int sig, const struct sigaction *new, struct sigaction *old
 	return r;
 }
 
+static sighandler_t install(int sig, sighandler_t handler, int flags)
+{
+	struct sigaction a = {.sa_handler = handler, .sa_flags = flags}, old;
+	sigemptyset(&a.sa_mask);
+	if (!(flags & SA_NODEFER))
+		sigaddset(&a.sa_mask, sig > 0 && sig < NSIG ? sig : 0);
+	if (handler == SIG_ERR) {
+		errno = EINVAL;
+		return SIG_ERR;
+	}
+	return sigaction(sig, &a, &old) < 0 ? SIG_ERR : old.sa_handler;
+}
+
 EXPORT sighandler_t signal(int sig, sighandler_t handler)
 {
-	struct sigaction a = {.sa_handler = handler, .sa_flags = SA_RESTART}, old;
-	sigemptyset(&a.sa_mask);
-	sigaddset(&a.sa_mask, sig > 0 && sig < NSIG ? sig : 0);
-	if (sigaction(sig, &a, &old) < 0)
-		return SIG_ERR;
-	return old.sa_handler;
+	return install(sig, handler, sig > 0 && sig < NSIG && interrupts & bit(sig) ? 0 : SA_RESTART);
 }
+
+EXPORT sighandler_t ssignal(int sig, sighandler_t handler)
+{
+	return signal(sig, handler);
+}
+
+EXPORT sighandler_t bsd_signal(int sig, sighandler_t handler)
+{
+	return signal(sig, handler);
+}
+
+/* What signal means in a program built for strict POSIX. */
+EXPORT sighandler_t __sysv_signal(int sig, sighandler_t handler)
+{
+	return install(sig, handler, SA_RESETHAND | SA_NODEFER);
+}
+
+EXPORT sighandler_t sysv_signal(int sig, sighandler_t handler)
+{
+	return __sysv_signal(sig, handler);
+}
+
+EXPORT int siginterrupt(int sig, int on)
+{
+	struct sigaction a;
+	if (sigaction(sig, NULL, &a) < 0)
+		return -1;
+	if (on) {
+		atomic_fetch_or(&interrupts, bit(sig));
+		a.sa_flags &= ~SA_RESTART;
+	} else {
+		atomic_fetch_and(&interrupts, ~bit(sig));
+		a.sa_flags |= SA_RESTART;
+	}
+	return sigaction(sig, &a, NULL);
+}
+
+EXPORT int sigprocmask(int how, const sigset_t *set, sigset_t *old)
+{
+	ENSURE_REAL();
+	return real.sigprocmask(how, set, old);
+}
+
+EXPORT int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
+{
+	ENSURE_REAL();
+	return real.pthread_sigmask(how, set, old);
+}
+
+#define JUMP(name) \
+	EXPORT void name(struct __jmp_buf_tag to[1], int value) \
+	{ \
+		ENSURE_REAL(); \
+		inside_jump(to); \
+		real.name(to, value); \
+		__builtin_unreachable(); \
+	}
+JUMP(longjmp)
+JUMP(_longjmp)
+JUMP(siglongjmp)
+JUMP(__longjmp_chk)

@@ -770,11 +770,11 @@ static int set_wait(int epfd, struct epoll_event *out, int max, uint64_t ns, con
 		return kernel(arg);
 	if (!atomic_load_explicit(&w->n_lane, memory_order_acquire)) {
 		/* seq_cst pair with to_hidden: the count before the look, the member before the look at the count */
-		atomic_fetch_add(&w->native_inside, 1);
+		inside_count(INSIDE_SET, &w->native_inside);
 		if (!atomic_load(&w->n_lane)) {
 			int n = kernel(arg);
 			int saved = errno;
-			atomic_fetch_sub(&w->native_inside, 1);
+			inside_uncount(INSIDE_SET, &w->native_inside);
 			if (n <= 0 || !w->waker)
 				return errno = saved, n;
 			bool hidden = false;
@@ -785,7 +785,7 @@ static int set_wait(int epfd, struct epoll_event *out, int max, uint64_t ns, con
 			if (w->native_inside)
 				waker_poke(w->waker);
 		} else {
-			atomic_fetch_sub(&w->native_inside, 1);
+			inside_uncount(INSIDE_SET, &w->native_inside);
 		}
 	}
 	int r = lane_wait(w, out, max, ns, mask);

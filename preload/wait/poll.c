@@ -171,27 +171,31 @@ static __attribute__((noinline)) int do_poll(struct pollfd *fds, nfds_t n, uint6
 					     int (*kernel)(void *), void *arg)
 {
 	bool lanes = false;
-	struct sock *socks_room[ON_STACK], *pinned_room[ON_STACK], **pinned = pinned_room;
+	struct sock *socks_room[ON_STACK];
 	struct pollfd kernel_room[ON_STACK + 1];
 	struct poll_set p = {fds, kernel_room, socks_room, n, 0};
 	size_t big = 0;
 	if (n > ON_STACK) {
-		big = (n + 1) * sizeof(*p.kernel) + 2 * n * sizeof(*p.socks);
+		big = (n + 1) * sizeof(*p.kernel) + n * sizeof(*p.socks);
 		uint8_t *m = mmap(NULL, big, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		if (m == MAP_FAILED) {
 			errno = ENOMEM;
 			return -1;
 		}
 		p.socks = (struct sock **)m;
-		pinned = p.socks + n;
-		p.kernel = (struct pollfd *)(pinned + n);
+		p.kernel = (struct pollfd *)(p.socks + n);
 	}
-	for (nfds_t i = 0; i < n; i++) {
-		struct sock *s = sock_of(fds[i].fd);
-		p.socks[i] = pinned[i] = s;
-		if (s)
-			atomic_fetch_add(&s->rx_inside, 1);
+	struct inside_poll *inside = inside_poll_begin(n);
+	if (!inside) {
+		if (big)
+			munmap(p.socks, big);
+		errno = ENOMEM;
+		return -1;
 	}
+	critical_enter();
+	for (nfds_t i = 0; i < n; i++)
+		p.socks[i] = inside_poll_add(inside, fds[i].fd);
+	critical_leave();
 	/* seq_cst: counted in, then the modes are looked at */
 	for (nfds_t i = 0; i < n; i++)
 		lanes |= p.socks[i] && sock_watched(p.socks[i]);
@@ -209,11 +213,7 @@ static __attribute__((noinline)) int do_poll(struct pollfd *fds, nfds_t n, uint6
 		r = EDGE(r);
 	}
 	int saved = errno;
-	for (nfds_t i = 0; i < n; i++)
-		if (pinned[i]) {
-			atomic_fetch_sub(&pinned[i]->rx_inside, 1);
-			sock_unpin(pinned[i]);
-		}
+	inside_poll_end(inside);
 	if (big)
 		munmap(p.socks, big);
 	errno = saved;

@@ -1,6 +1,7 @@
 #include "preload/wait/waker.h"
 #include "preload/family.h"
 #include "preload/fdtab.h"
+#include "preload/proc/inside.h"
 #include "preload/real.h"
 #include "preload/sock.h"
 #include "preload/stats/stats.h"
@@ -186,6 +187,8 @@ static void lock_word(unsigned w)
 
 void waker_sleep(struct waker *w)
 {
+	critical_enter();
+	inside_record(INSIDE_ASLEEP, w);
 	lock_word(w->word);
 	uint32_t e = atomic_load_explicit(&epochs->w[w->word].epoch, memory_order_relaxed);
 	/* seq_cst: published before the caller's last look (fence on the other side: ring_publish) */
@@ -194,9 +197,18 @@ void waker_sleep(struct waker *w)
 	else
 		atomic_store(&epochs->w[w->word].epoch, e); /* the fence alone */
 	atomic_store_explicit(&word_lock[w->word], 0, memory_order_release);
+	critical_leave();
 }
 
 void waker_awake(struct waker *w)
+{
+	critical_enter();
+	if (inside_forget(INSIDE_ASLEEP, w))
+		waker_up(w);
+	critical_leave();
+}
+
+void waker_up(struct waker *w)
 {
 	lock_word(w->word);
 	uint32_t e = atomic_load_explicit(&epochs->w[w->word].epoch, memory_order_relaxed);

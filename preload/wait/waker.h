@@ -26,6 +26,8 @@ struct waker *waker_thread(int *ret_epfd);
 /* Publishes "asleep" and orders it before the caller's last look. Count-based: threads may share a word. */
 void waker_sleep(struct waker *w);
 void waker_awake(struct waker *w);
+/* The same for one that is recorded no more (proc/inside.c). Caller: in a critical section. */
+void waker_up(struct waker *w);
 /* Wakes this process's own sleepers on a word. */
 void waker_poke(struct waker *w);
 /* All words of this process, for HELLO and ANSWER: up to max; returns how many. */
