@@ -85,7 +85,7 @@ sound switch -DMAXRQ=1 -DMAXDW=0
 sound switch -DASK=1 -DKILL -DMAXDW=0
 sound switch -DSTOP -DMAXDW=0
 sound switch -DKILLM -DMAXDW=0
-for rule in WITHDRAW PARTIAL REPROM INQFIRST EOFINQ RELOOK GATEPOS MARK FRESH DEMGATE KWAIT MOVEBASE XFIRST MLENFIRST; do
+for rule in WITHDRAW PARTIAL REPROM INQFIRST MARKINQ EOFINQ RELOOK GATEPOS MARK FRESH DEMGATE KWAIT MOVEBASE XFIRST MLENFIRST; do
 	without switch $rule
 done
 without switch REOPEN -DMAXF=1
@@ -166,12 +166,17 @@ for rule in WFENCE SFENCE BITAFTER CLEARRMW LASTLOOK; do
 done
 without wake CLEARFIRST -DONE -DI0=2
 without wake OWNWORD -DONE -DCHILD -DI0=2
-for rule in LEAVE EPOLLOWN PASSON; do
+for rule in LEAVE PASSON; do
 	without wake $rule -DBUSY -DI2=0 -DI0=2
+done
+sound wake -DSHARED -DBUSY -DI2=0 -DI0=2
+for rule in LFENCE LEAVE PASSON; do
+	without wake $rule -DSHARED -DBUSY -DI2=0 -DI0=2
 done
 if full; then
 	sound wake
 	sound wake -DBUSY
+	sound wake -DSHARED -DBUSY
 	sound wake -DBUSY -DI2=0 -DI1=1
 	sound wake -DONE -DI1=1 -DSTOP
 	sound wake -DONE -DI0=2 -DI2=2

@@ -37,6 +37,7 @@
 #define FIX_PARTIAL    /* the first marker byte commits, mlen says how many went in */
 #define FIX_REPROM     /* no promotion before ack == gen */
 #define FIX_INQFIRST   /* SIOCINQ, then the slot, then recv of no more than was queued */
+#define FIX_MARKINQ    /* so is a recv that takes marker bytes: never more than was queued before the slot was loaded */
 #define FIX_EOFINQ     /* the end is looked at before SIOCINQ, never after */
 #define FIX_RELOOK     /* end, then kernel, then ring and P once more, then take */
 #define FIX_GATEPOS    /* lowering the position keeps the gate bit */
@@ -238,6 +239,11 @@ inline recv_skip(marker) { atomic { do :: c > 0 -> kq?b; krcv++; assert(!marker 
 #define MAYDIE skip
 #endif
 
+#ifdef FIX_MARKINQ
+#define MARKCAP(left) (ml == UNK -> n : MIN(n, (left)))
+#else
+#define MARKCAP(left) (ml == UNK -> MIN(len(kq), 2) : MIN(len(kq), (left)))
+#endif
 #define LOADSLOT g = (gen > ack); x = (g -> X : NONE); ml = mlen; g = 0   /* plain loads, no snapshot */
 #define LOOK atomic { if :: len(kq) == 0 && !KFIN && (!ringph || tail >= pos) -> nlook++ :: else fi }
 proctype R() {
@@ -340,7 +346,7 @@ stay: x = NONE
      :: n > 0 && (x == NONE || krcv > x + PART) -> c = MIN(n, ASK); recv_bytes()
      :: n > 0 && x != NONE && krcv < x -> c = MIN(MIN(n, ASK), x - krcv); recv_bytes()
 #ifdef FIX_PARTIAL
-     :: n > 0 && x != NONE && krcv == x -> c = (ml == UNK -> n : MIN(n, ml)); recv_skip(1); ringph = 1
+     :: n > 0 && x != NONE && krcv == x -> c = MARKCAP(ml); recv_skip(1); ringph = 1
 #else
      :: n > 0 && x != NONE && krcv >= x && krcv <= x + 1 -> c = 1; recv_skip(1); if :: krcv == x + 2 -> ringph = 1 :: else fi
 #endif
@@ -358,7 +364,7 @@ stay: x = NONE
      ml = mlen; x = mover; x = (x == WRITER && E == NONE -> UNK : E);
      if
 #ifdef FIX_PARTIAL
-     :: n > 0 && (ml == UNK || krcv < X + ml) -> c = (ml == UNK -> n : MIN(n, X + ml - krcv)); recv_skip(1)
+     :: n > 0 && (ml == UNK || krcv < X + ml) -> c = MARKCAP(X + ml - krcv); recv_skip(1)
      :: !(n > 0 && (ml == UNK || krcv < X + ml)) ->
 #else
      :: n > 0 && krcv < X + 2 -> c = MIN(n, X + 2 - krcv); recv_skip(1)

@@ -1,5 +1,5 @@
 /* Sleep and wake. One waitset with two threads T0, T1 (one epoch word, their count under the waitset's lock, a hidden
- * epoll fd each); waker process A with threads 0 and 1 (one private "last epoch woken"), waker process B with thread 2,
+ * epoll fd each; SHARED: both wait in one epoll set, whose edge wakes only one of them); waker process A with threads 0 and 1 (one private "last epoch woken"), waker process B with thread 2,
  * each with a connection of its own. TSO store buffers of the wakers (position, then ready bit) and of the epoch word.
  * JOIN is the other way than LEAVE: a thread that joins sleepers changes the epoch. STOP halts all of A at any step. BUSY: T0 returns to its program with one event and never comes back. */
 #ifdef ALLFIX
@@ -12,7 +12,7 @@
 #define FIX_LASTLOOK   /* look once more after "asleep" was published */
 #define FIX_LEAVE      /* a thread that leaves other sleepers behind changes the epoch (by 2) */
 #define FIX_OWNWORD    /* a forked child that sleeps has a word of its own */
-#define FIX_EPOLLOWN   /* a hidden epoll fd for each thread */
+#define FIX_LFENCE     /* and fences before it looks at the connections (needed where threads share a latch) */
 #define FIX_PASSON     /* who leaves ready connections behind wakes the threads that sleep */
 #endif
 #define ANY (rdy[0] || rdy[1] || rdy[2])
@@ -93,10 +93,10 @@ inline look(c) {
   :: else
   fi
 }
-#ifdef FIX_EPOLLOWN
-#define L me
-#else
+#ifdef SHARED
 #define L 0
+#else
+#define L me
 #endif
 proctype T(byte me) {
   bool got;
@@ -136,7 +136,12 @@ proctype T(byte me) {
 #else
               skip
 #endif
-        fi }
+        fi };
+#ifdef FIX_LFENCE
+        ebuf == NOBUF
+#else
+        skip
+#endif
      fi
   od
 }
