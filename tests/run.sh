@@ -10,7 +10,7 @@ build|600|configure and make with warnings as errors
 check|420|make check: unit tests, command line tests, lints, kept inputs of the fuzzers
 conform|600|socket programs native, preloaded, eager and with faults, compared
 servers|600|real servers and clients accelerated at both ends, one end and neither
-model|300|the protocol model at small bounds
+model|420|the protocol model at small bounds
 sanitizers|480|unit and command line tests built with AddressSanitizer and UBSan
 fuzz|120|each fuzzer for a few seconds
 distcheck|480|the release archive builds, passes, installs and uninstalls
@@ -131,6 +131,7 @@ copy_tree() {
 	else
 		tar -C "$top" --exclude=./.git -cf - . | tar -C "$work/source" -xf -
 	fi
+	(cd "$work/source" && find . -type f ! -name .gitignore -printf '%P\n' | sort) >"$work/files"
 }
 
 # What each group does; standard output and error go to its log.
@@ -202,7 +203,12 @@ group_fuzz() {
 
 group_distcheck() {
 	# The tests of this group are those of "check": they ran. Here counts that the archive has what they need to be built.
-	cd "$work/build" && make_jobs distcheck TESTS=
+	cd "$work/build" && make_jobs distcheck TESTS= || return 1
+	tar -tf hasten-*.tar.xz | sed 's@^[^/]*/@@' | sort >archive
+	if comm -23 "$work/files" archive | grep .; then
+		echo "ERROR: the files above are in the tree and not in the archive: name them in EXTRA_DIST"
+		return 1
+	fi
 }
 
 # Adds up what a log says of its tests: automake's summaries, TAP, or a closing "N passed, N failed[, N skipped]".

@@ -122,11 +122,11 @@ both_live() {
 		[ "$(readlink /proc/$holder/ns/mnt)" = "$(readlink /proc/self/ns/mnt)" ] || [ "$(cat /proc/$holder/comm)" != sleep ] || break
 		sleep 0.05
 	done
-	server_in=(nsenter -t $holder -m) client_in=(nsenter -t $holder -m) ss_in=(nsenter -t $holder -m)
+	server_in=(nsenter -t $holder -m -r) client_in=(nsenter -t $holder -m -r) ss_in=(nsenter -t $holder -m -r)
 	serve
 	ask 2
 	[ "$(connections '.tx.transport, .rx.transport')" = '["shm"]' ]
-	nsenter -t $holder -m ls /dev/shm | grep -q '^hasten-'
+	nsenter -t $holder -m -r ls /dev/shm | grep -q '^hasten-'
 }
 
 @test "/run/hasten is full: kernel" {
@@ -141,7 +141,7 @@ both_live() {
 		[ "$(cat /proc/$holder/comm)" != sleep ] || break
 		sleep 0.05
 	done
-	server_in=(nsenter -t $holder -m) client_in=("${server_in[@]}")
+	server_in=(nsenter -t $holder -m -r) client_in=("${server_in[@]}")
 	serve
 	ask 2
 	both_live
@@ -158,11 +158,11 @@ both_live() {
 		[ "$(cat /proc/$holder/comm)" != sleep ] || break
 		sleep 0.05
 	done
-	server_in=(nsenter -t $holder -m) client_in=("${server_in[@]}")
+	server_in=(nsenter -t $holder -m -r) client_in=("${server_in[@]}")
 	serve
 	ask 2
 	both_live
-	[ -z "$(nsenter -t $holder -m find /dev/shm/hasten-0 -mindepth 1 -user root)" ]
+	[ -z "$(nsenter -t $holder -m -r find /dev/shm/hasten-0 -mindepth 1 -user root)" ]
 }
 
 @test "a low limit of open files: served to the last descriptor, the reason is named" {
