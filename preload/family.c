@@ -185,8 +185,10 @@ void family_fork_child(int index)
 
 void dir_lock(struct slot_dir *d)
 {
-	if (pthread_mutex_lock(&d->lock) == EOWNERDEAD)
+	if (pthread_mutex_lock(&d->lock) == EOWNERDEAD) {
 		pthread_mutex_consistent(&d->lock); /* a copy was cut: nothing of it was published */
+		d->orphaned = 1;
+	}
 }
 
 void dir_unlock(struct slot_dir *d)

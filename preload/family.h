@@ -32,6 +32,7 @@ struct slot_dir {
 	uint32_t markers;         /* marker bytes that this direction's kernel stream carried */
 	uint8_t reason;           /* enum reason while mode is not LANE */
 	uint8_t shut;             /* this direction was shut down by us */
+	uint8_t orphaned;         /* its last holder was killed inside: what it had taken from the kernel is not known */
 	uint8_t marker_done;      /* rx, in MODE_LANE: no marker byte is ahead in the kernel any more */
 };
 

@@ -234,6 +234,14 @@ static ssize_t receive_once(struct sock *s, int fd, struct iov_cursor *c, size_t
 	struct link_dir *d = rx_dir(t);
 	uint64_t x;
 	uint32_t mlen;
+	if (unlikely(t->rx.orphaned)) {
+		/* The holder that was killed may have taken kernel bytes, the marker perhaps, and not said so. */
+		uint64_t consumed;
+		if (switch_consumed(fd, &consumed)) {
+			t->rx.consumed = consumed;
+			t->rx.orphaned = 0;
+		}
+	}
 	for (;;) {
 		if (t->rx.mode == MODE_KERNEL)
 			return USE_KERNEL;
@@ -244,7 +252,7 @@ static ssize_t receive_once(struct sock *s, int fd, struct iov_cursor *c, size_t
 				return -errno;
 			bool published = slot_of(d, t->rx.gen + 1, &x, &mlen);
 			if (published && t->rx.consumed >= x) {
-				if (queued <= 0)
+				if (queued <= 0 && t->rx.consumed == x)
 					goto kernel_end; /* a writer that was killed before its marker */
 				t->rx.gen++;
 				t->rx.marker_done = take_marker(s, fd, x, mlen);

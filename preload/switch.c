@@ -15,6 +15,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+enum { TCP_TIME_WAIT = 6, TCP_CLOSE_WAIT = 8, TCP_LAST_ACK = 9, TCP_CLOSING = 11 }; /* net/tcp_states.h */
+
 static bool tcp_info(int fd, struct tcp_info *ret)
 {
 	socklen_t len = sizeof(*ret);
@@ -36,6 +38,24 @@ bool switch_offsets(struct sock *s, int fd, uint64_t *ret_written, uint64_t *ret
 			continue;
 		*ret_written = a.tcpi_bytes_acked + out - s->slot->sent_syn;
 		*ret_consumed = a.tcpi_bytes_received - in;
+		return true;
+	}
+	return false;
+}
+
+bool switch_consumed(int fd, uint64_t *ret)
+{
+	for (int i = 0; i < 4; i++) {
+		struct tcp_info a, b;
+		int in;
+		if (!tcp_info(fd, &a) || real.ioctl(fd, SIOCINQ, &in) < 0 || !tcp_info(fd, &b))
+			return false;
+		if (a.tcpi_bytes_received != b.tcpi_bytes_received || a.tcpi_state != b.tcpi_state)
+			continue;
+		/* a FIN that has arrived counts as a byte received, and SIOCINQ leaves it out */
+		bool fin = b.tcpi_state == TCP_CLOSE_WAIT || b.tcpi_state == TCP_LAST_ACK || b.tcpi_state == TCP_CLOSING ||
+			   b.tcpi_state == TCP_TIME_WAIT;
+		*ret = a.tcpi_bytes_received - in - fin;
 		return true;
 	}
 	return false;

@@ -57,6 +57,9 @@ static inline struct ring rx_ring(struct slot *t)
 {
 	return (struct ring){rx_dir(t), t->area[t->side ^ 1]};
 }
+/* What was taken from the kernel socket so far, also at the end of the stream; false: not to be had. */
+bool switch_consumed(int fd, uint64_t *ret);
+
 /* Unread bytes that a direction may hold: what the kernel would (send buffer + the other end's receive buffer). */
 static inline uint64_t tx_limit(struct slot *t)
 {
