@@ -160,15 +160,16 @@ static bool at_marker(struct slot *t)
 	return slot_of(rx_dir(t), t->rx.gen + 1, &x, &mlen) && t->rx.consumed >= x;
 }
 
-/* Takes marker bytes that are ahead in the kernel. Returns 1: all of it is behind us; 0: more to come. */
-static int take_marker(struct sock *s, int fd, uint64_t x, uint32_t mlen)
+/* Takes marker bytes that are ahead in the kernel: at most the queued bytes that SIOCINQ said before x and mlen were
+ * loaded (of those, while mlen was not known, none can be younger than the marker). True: all of it is behind us. */
+static bool take_marker(struct sock *s, int fd, uint64_t x, uint32_t mlen, int queued)
 {
 	struct slot *t = s->slot;
 	uint8_t bytes[MARKER_SIZE];
 	uint64_t have = t->rx.consumed - x;
-	uint32_t want = mlen && mlen <= MARKER_SIZE ? mlen : MARKER_SIZE; /* until mlen is known all from x on is marker */
-	if (have < want) {
-		ssize_t r = real.recv(fd, bytes, want - have, MSG_DONTWAIT);
+	uint32_t end = mlen && mlen <= MARKER_SIZE ? mlen : MARKER_SIZE;
+	if (have < end && queued > 0) {
+		ssize_t r = real.recv(fd, bytes, end - have < (uint64_t)queued ? end - have : (uint64_t)queued, MSG_DONTWAIT);
 		if (r > 0) {
 			if (memcmp(bytes, t->lane->marker + have, r))
 				log_message(LOG_ERROR, "marker of connection fd %d differs: offsets disagree", fd);
@@ -188,14 +189,17 @@ static int look_kernel(struct sock *s, int fd)
 	uint32_t mlen;
 	uint8_t byte;
 	s->looks = 0;
-	if (!t->rx.marker_done && slot_of(rx_dir(t), t->rx.gen, &x, &mlen)) {
-		if (!take_marker(s, fd, x, mlen) && mlen)
-			return -EAGAIN;
-		t->rx.marker_done = mlen && t->rx.consumed >= x + mlen;
+	if (!t->rx.marker_done) {
+		int queued = 0;
+		real.ioctl(fd, SIOCINQ, &queued); /* before the slot is looked at */
+		if (slot_of(rx_dir(t), t->rx.gen, &x, &mlen))
+			t->rx.marker_done = take_marker(s, fd, x, mlen, queued);
 	}
 	ssize_t r = real.recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
 	if (r < 0 && errno == EAGAIN)
 		s->kernel_events &= ~(EPOLLIN);
+	if (r > 0 && !t->rx.marker_done)
+		return -EAGAIN; /* a part of the marker that came late, or mlen is not known yet */
 	return r > 0 ? 1 : r == 0 ? 0 : -errno;
 }
 
@@ -255,12 +259,14 @@ static ssize_t receive_once(struct sock *s, int fd, struct iov_cursor *c, size_t
 				if (queued <= 0 && t->rx.consumed == x)
 					goto kernel_end; /* a writer that was killed before its marker */
 				t->rx.gen++;
-				t->rx.marker_done = take_marker(s, fd, x, mlen);
+				t->rx.marker_done = take_marker(s, fd, x, mlen, queued);
 				s->kernel_events &= ~EPOLLIN; /* it was the marker's */
 				atomic_store(&t->rx.mode, MODE_LANE);
 				t->rx.reason = REASON_NONE;
 				stats_row_update(s);
 				waitset_modes_changed(s, true);
+				if (!alone()) /* threads that wait for the marker in the kernel: it has been taken */
+					waker_poke_words(atomic_load(&t->lane->end[t->side].waiters));
 				continue;
 			}
 			if (queued > 0) {
@@ -304,7 +310,10 @@ static ssize_t receive_once(struct sock *s, int fd, struct iov_cursor *c, size_t
 		if (p != OFFSET_NONE) {
 			if (ring_unread(rx_ring(t)))
 				continue; /* bytes below p came before it */
-			if (!t->rx.marker_done && slot_of(d, t->rx.gen, &x, &mlen) && !take_marker(s, fd, x, mlen))
+			int queued = 0;
+			if (!t->rx.marker_done)
+				real.ioctl(fd, SIOCINQ, &queued);
+			if (!t->rx.marker_done && slot_of(d, t->rx.gen, &x, &mlen) && !take_marker(s, fd, x, mlen, queued))
 				return -EAGAIN;
 			t->rx.marker_done = 1;
 			atomic_store(&t->rx.mode, MODE_AGREED);

@@ -342,6 +342,8 @@ void waitset_wants_room(struct sock *s)
 
 void waitset_kick(struct sock *s)
 {
+	if (!alone() && s->slot && s->slot->lane)
+		waker_poke_words(atomic_load(&s->slot->lane->end[s->slot->side].waiters));
 	if (!s->interests)
 		return;
 	bool locked = lock();
@@ -658,6 +660,9 @@ static bool look(void *arg)
 	bool locked = lock();
 	news_take(k->w->waker->word, has_news, k->w);
 	k->n = k->w->ready ? collect(k->w, k->out, k->max) : 0;
+	/* What is left is for the other threads of the set, as the kernel passes it on. */
+	if (locked && k->n && k->w->ready && waker_sleepers(k->w->waker))
+		waker_poke(k->w->waker);
 	unlock(locked);
 	return k->n > 0;
 }

@@ -124,10 +124,14 @@ int wait_sock(struct sock *s, int fd, uint32_t events, uint64_t deadline, bool *
 		w = NULL;
 		timeout = &pause;
 	}
+	/* Another holder may be killed between taking the marker and saying so: who waits for it looks again. */
+	struct timespec often = {0, 10000000};
+	if (agreed && !s->solo && !timeout && ring_unread(rx_ring(t)))
+		timeout = &often;
 	struct timespec left;
 	if (deadline != UINT64_MAX) {
 		uint64_t rest = (now = now_ns()) < deadline ? deadline - now : 0;
-		if (!timeout || rest < (uint64_t)pause.tv_nsec) {
+		if (!timeout || rest < (uint64_t)timeout->tv_nsec) {
 			left.tv_sec = rest / 1000000000;
 			left.tv_nsec = rest % 1000000000;
 			timeout = &left;

@@ -225,6 +225,20 @@ void waker_poke(struct waker *w)
 		errno = saved;
 }
 
+void waker_poke_words(uint64_t words)
+{
+	for (words &= own_words; words; words &= words - 1)
+		waker_poke(&wakers[__builtin_ctzll(words)]);
+}
+
+uint32_t waker_sleepers(struct waker *w)
+{
+	lock_word(w->word);
+	uint32_t n = sleepers[w->word];
+	atomic_store_explicit(&word_lock[w->word], 0, memory_order_release);
+	return n;
+}
+
 int waker_list(uint8_t *ret_words, int *ret_fds, int max)
 {
 	int n = 0;

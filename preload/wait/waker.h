@@ -30,6 +30,10 @@ void waker_awake(struct waker *w);
 void waker_up(struct waker *w);
 /* Wakes this process's own sleepers on a word. */
 void waker_poke(struct waker *w);
+/* Wakes whoever sleeps in this process on one of these words. */
+void waker_poke_words(uint64_t words);
+/* How many sleep on it. */
+uint32_t waker_sleepers(struct waker *w);
 /* All words of this process, for HELLO and ANSWER: up to max; returns how many. */
 int waker_list(uint8_t *ret_words, int *ret_fds, int max);
 void waker_fork_child(void);
