@@ -37,7 +37,8 @@ static void waitall(int from, int to)
 	CHECK(!pthread_create(&t, NULL, send_in_parts, &from), "thread");
 	CHECK(recv(to, b, 8, MSG_WAITALL | MSG_PEEK) == 8 && !memcmp(b, "abcdefgh", 8), "WAITALL with PEEK");
 	ssize_t k = recv(to, b, 8, 0);
-	CHECK(k > 0 && recv_all(to, b + k, 8 - (size_t)k) == 8 - (size_t)k && !memcmp(b, "abcdefgh", 8), "after a peek");
+	CHECK(k > 0 && recv_all(to, b + k, 8 - (size_t)k) == 8 - (size_t)k && !memcmp(b, "abcdefgh", 8),
+	      "after a peek");
 	pthread_join(t, NULL);
 	send_all(from, "xy", 2);
 	CHECK(ready(to, POLLIN, 1000) == POLLIN, "readable");

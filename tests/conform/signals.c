@@ -57,14 +57,18 @@ static void broken_pipe(void)
 struct later {
 	pthread_t whom;
 	int fd;
+	bool until_seen; /* a signal that comes before the call has begun interrupts nothing: send more */
+	_Atomic bool seen;
 };
 
-/* A signal first, bytes a moment after it. */
+/* Signals first, bytes a moment after them. */
 static void *interrupt(void *arg)
 {
 	struct later *l = arg;
-	nap(15);
-	pthread_kill(l->whom, SIGUSR1);
+	do {
+		nap(15);
+		pthread_kill(l->whom, SIGUSR1);
+	} while (l->until_seen && !l->seen);
 	nap(15);
 	send_all(l->fd, "data", 4);
 	return NULL;
@@ -114,14 +118,14 @@ static void interrupted(int c, int s, bool restart)
 		handle(SIGUSR1, count, restart ? SA_RESTART : 0);
 		hits = 0;
 		pthread_t t;
-		struct later l = {pthread_self(), c};
+		struct later l = {pthread_self(), c, !(how < 3 && restart), false};
 		CHECK(!pthread_create(&t, NULL, interrupt, &l), "thread");
-		int n = wait_by(how, s, set);
+		int n = wait_by(how, s, set), e_of_call = errno;
+		l.seen = true;
 		if (how < 3 && restart)
-			CHECK(n == 4, "call %d was not restarted: %d", how, n);
+			CHECK(n == 4 && hits == 1, "call %d was not restarted: %d", how, n);
 		else
-			CHECK(n == -1 && errno == EINTR, "call %d gave %d", how, n);
-		CHECK(hits == 1, "handler ran %d times", (int)hits);
+			CHECK(n == -1 && e_of_call == EINTR && hits >= 1, "call %d gave %d", how, n);
 		pthread_join(t, NULL);
 		if (!(how < 3 && restart))
 			CHECK(recv_all(s, b, 4) == 4, "the bytes are not lost");
@@ -137,9 +141,14 @@ static void with_time_limit(int c, int s)
 	CHECK(!setsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)), "SO_RCVTIMEO");
 	handle(SIGUSR1, count, SA_RESTART);
 	pthread_t t;
-	struct later l = {pthread_self(), c};
+	struct later l = {pthread_self(), c, true, false};
 	CHECK(!pthread_create(&t, NULL, interrupt, &l), "thread");
-	CHECK(recv(s, b, 10, 0) == -1 && errno == EINTR, "recv with a time limit");
+	ssize_t k;
+	do
+		k = recv(s, b, 10, 0);
+	while (k == -1 && errno == EAGAIN); /* a machine that slow may meet the limit first */
+	CHECK(k == -1 && errno == EINTR, "recv with a time limit");
+	l.seen = true;
 	pthread_join(t, NULL);
 	CHECK(recv_all(s, b, 4) == 4, "bytes");
 	CHECK(!setsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &none, sizeof(none)), "SO_RCVTIMEO");
