@@ -129,6 +129,7 @@ void sock_drop_slot(struct sock *s)
 
 void sock_plain(struct sock *s, enum reason why)
 {
+	log_message(LOG_DEBUG, "fd %d: stays on the kernel: %s", s->fd, reason_text(why));
 	unpublish(s);
 	if (s->slot) {
 		s->slot->tx.reason = s->slot->rx.reason = why;

@@ -63,6 +63,7 @@ bool switch_consumed(int fd, uint64_t *ret)
 
 static void set_reason(struct sock *s, enum reason why)
 {
+	log_message(LOG_DEBUG, "fd %d: %s", s->fd, reason_text(why));
 	s->slot->tx.reason = s->slot->rx.reason = why;
 	stats_row_update(s);
 }
@@ -96,7 +97,8 @@ void switch_offer(struct sock *s, int fd)
 		return;
 	}
 	if (!registry_find(&t->peer, &t->local, &hit)) {
-		sock_plain(s, REASON_PEER_PLAIN);
+		if (s->reads) /* it has written: had it published, it would have done so before */
+			sock_plain(s, REASON_PEER_PLAIN);
 		return;
 	}
 	struct link *l;
@@ -127,6 +129,7 @@ void switch_offer(struct sock *s, int fd)
 	atomic_store(&s->stage, SOCK_OFFERED);
 	set_reason(s, REASON_WAITING_PEER);
 	registry_knock(&hit);
+	log_message(LOG_DEBUG, "fd %d: lane %d of link %u offered", fd, index, l->serial);
 	COUNT(offers_made, 1);
 }
 
@@ -322,6 +325,7 @@ size_t switch_promote(struct sock *s, int fd, struct iov_cursor *c, size_t n)
 	t->tx.reason = REASON_NONE;
 	*c = copy;
 	COUNT(promotions, 1);
+	log_message(LOG_DEBUG, "fd %d: sends by the lane from offset %llu on", fd, (unsigned long long)written);
 	if (s->row)
 		s->row->tx.promotions++;
 	stats_row_update(s);
@@ -342,6 +346,7 @@ void switch_demote(struct sock *s)
 	atomic_store(&t->tx.mode, MODE_KERNEL);
 	t->tx.reason = t->never ? t->never : t->fin_seen ? REASON_ENDED : REASON_PEER_ASKED;
 	COUNT(demotions, 1);
+	log_message(LOG_DEBUG, "fd %d: sends by the kernel: %s", s->fd, reason_text(t->tx.reason));
 	if (s->row)
 		s->row->tx.demotions++;
 	stats_row_update(s);

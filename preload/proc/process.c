@@ -48,6 +48,7 @@ static void share(struct sock *s, void *arg)
 static void child(int index)
 {
 	pthread_mutex_init(&switch_fork_lock, NULL);
+	stats_fork_child(); /* first: until then we count in the parent's file */
 	if (family) {
 		family_fork_child(index);
 		link_fork_child();
@@ -55,7 +56,6 @@ static void child(int index)
 		waitset_fork_child();
 		sock_fork_child();
 		inside_fork_child();
-		stats_fork_child();
 	}
 	state_fork_child();
 }
