@@ -1,6 +1,7 @@
 /* Calls on descriptors: what a number means changes here. */
 #include "preload/interpose.h"
 #include "preload/io.h"
+#include "preload/proc/process.h"
 #include "preload/real.h"
 #include "preload/sock.h"
 #include "preload/state.h"
@@ -271,6 +272,33 @@ EXPORT long syscall(long number, ...)
 	case SYS_poll: return poll((struct pollfd *)a[0], a[1], a[2]);
 	case SYS_epoll_wait: return epoll_wait(a[0], (struct epoll_event *)a[1], a[2], a[3]);
 #endif
+	case SYS_exit_group: _exit(a[0]);
+	case SYS_execve: return execve((const char *)a[0], (char *const *)a[1], (char *const *)a[2]);
+	case SYS_execveat: return execveat(a[0], (const char *)a[1], (char *const *)a[2], (char *const *)a[3], a[4]);
+	case SYS_setuid:
+	case SYS_setgid:
+	case SYS_setreuid:
+	case SYS_setregid:
+	case SYS_setresuid:
+	case SYS_setresgid:
+	case SYS_setgroups:
+	case SYS_capset:
+	case SYS_chroot:
+	case SYS_unshare:
+	case SYS_setns: {
+		long r = real.syscall(number, a[0], a[1], a[2]);
+		if (r == 0)
+			credentials_changed();
+		return r;
+	}
+#ifdef SYS_fork
+	case SYS_fork:
+#endif
+	case SYS_clone:
+#ifdef SYS_clone3
+	case SYS_clone3:
+#endif
+		return clone_by_number(number, a);
 #ifdef SYS_io_uring_setup
 	case SYS_io_uring_setup:
 		switch_leave_all(REASON_IO_URING);

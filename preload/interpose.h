@@ -20,6 +20,7 @@ ssize_t __recvfrom_chk(int fd, void *buf, size_t n, size_t size, int flags, stru
 int __poll_chk(struct pollfd *fds, nfds_t n, int ms, size_t size);
 int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *ts, const sigset_t *mask, size_t size);
 
+int capset(void *header, const void *data);
 sighandler_t bsd_signal(int sig, sighandler_t handler);
 void __longjmp_chk(struct __jmp_buf_tag to[1], int value);
 

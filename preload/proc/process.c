@@ -6,6 +6,7 @@
 #include "preload/io.h"
 #include "preload/link/link.h"
 #include "preload/proc/inside.h"
+#include "preload/proc/process.h"
 #include "preload/real.h"
 #include "preload/sock.h"
 #include "preload/state.h"
@@ -45,8 +46,23 @@ static void share(struct sock *s, void *arg)
 	s->solo = 0;
 }
 
-static void child(int index)
+int fork_prepare(bool identity)
 {
+	int index = -1;
+	/* a handler that forks would wait for the lock of the call that it interrupted */
+	critical_enter();
+	pthread_mutex_lock(&switch_fork_lock); /* no promotion between the look at the holders and its marker */
+	if (family) {
+		if (identity)
+			index = family_fork_prepare();
+		sock_each(share, &index);
+	}
+	return index;
+}
+
+void fork_child(int index)
+{
+	int saved = errno;
 	pthread_mutex_init(&switch_fork_lock, NULL);
 	stats_fork_child(); /* first: until then we count in the parent's file */
 	if (family) {
@@ -58,26 +74,29 @@ static void child(int index)
 		inside_fork_child();
 	}
 	state_fork_child();
+	self_thread.critical = 1; /* its thread-local memory may be new (CLONE_SETTLS) */
+	critical_leave();
+	errno = saved;
+}
+
+void fork_parent(int index, pid_t pid)
+{
+	int saved = errno;
+	if (family)
+		family_fork_parent(index, pid);
+	pthread_mutex_unlock(&switch_fork_lock);
+	critical_leave();
+	errno = saved;
 }
 
 static pid_t do_fork(pid_t (*real_fork)(void))
 {
-	int index = -1;
-	pthread_mutex_lock(&switch_fork_lock); /* no promotion between the look at the holders and its marker */
-	if (family) {
-		index = family_fork_prepare();
-		sock_each(share, &index);
-	}
+	int index = fork_prepare(true);
 	pid_t pid = real_fork();
-	int saved = errno;
-	if (pid == 0) {
-		child(index);
-	} else {
-		if (family)
-			family_fork_parent(index, pid);
-		pthread_mutex_unlock(&switch_fork_lock);
-	}
-	errno = saved;
+	if (pid == 0)
+		fork_child(index);
+	else
+		fork_parent(index, pid);
 	return pid;
 }
 
@@ -351,37 +370,3 @@ __attribute__((destructor)) static void destruct(void)
 {
 	at_exit();
 }
-
-#ifdef __x86_64__
-/* vfork returns twice on one stack: the return address waits in a register. The child shares our memory, so the
- * flag tells its calls to write no table; the parent clears it when it goes on. */
-__asm__(".globl vfork\n.type vfork,@function\n"
-	"vfork:\n"
-	"	endbr64\n"
-	"	movq self_thread@gottpoff(%rip), %rcx\n"
-	"	movl $1, %fs:(%rcx)\n"
-	"	popq %rdx\n"
-	"	movl $58, %eax\n"
-	"	syscall\n"
-	"	pushq %rdx\n"
-	"	testq %rax, %rax\n"
-	"	je 1f\n"
-	"	movq self_thread@gottpoff(%rip), %rcx\n"
-	"	movl $0, %fs:(%rcx)\n"
-	"	cmpq $-4095, %rax\n"
-	"	jae 2f\n"
-	"1:	ret\n"
-	"2:	negl %eax\n"
-	"	pushq %rax\n"
-	"	call __errno_location@PLT\n"
-	"	popq %rcx\n"
-	"	movl %ecx, (%rax)\n"
-	"	movq $-1, %rax\n"
-	"	ret\n"
-	".size vfork,.-vfork\n");
-#else
-EXPORT pid_t vfork(void)
-{
-	return fork();
-}
-#endif

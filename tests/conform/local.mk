@@ -4,6 +4,7 @@ conform_programs = \
 	tests/conform/by-name \
 	tests/conform/calls \
 	tests/conform/churn \
+	tests/conform/clones \
 	tests/conform/close-while \
 	tests/conform/closeranges \
 	tests/conform/connecting \
@@ -23,6 +24,7 @@ conform_programs = \
 	tests/conform/halfclose \
 	tests/conform/jumps \
 	tests/conform/killed \
+	tests/conform/left-waits \
 	tests/conform/nonblocking \
 	tests/conform/passing \
 	tests/conform/queues \
