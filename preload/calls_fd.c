@@ -2,6 +2,7 @@
 #include "preload/interpose.h"
 #include "preload/io.h"
 #include "preload/proc/process.h"
+#include "preload/quiet.h"
 #include "preload/real.h"
 #include "preload/sock.h"
 #include "preload/state.h"
@@ -43,8 +44,9 @@ EXPORT int close(int fd)
 		errno = EBADF; /* the program never opened it */
 		return -1;
 	}
-	int saved = errno;
+	int saved = errno, quiet = quiet_begin();
 	forget(fd, e);
+	quiet_end(quiet);
 	errno = saved;
 	return real.close(fd);
 }

@@ -3,6 +3,7 @@
 #include "preload/interpose.h"
 #include "preload/io.h"
 #include "preload/link/link.h"
+#include "preload/quiet.h"
 #include "preload/real.h"
 #include "preload/sock.h"
 #include "preload/state.h"
@@ -62,10 +63,11 @@ EXPORT int listen(int fd, int backlog)
 	ENSURE_REAL();
 	int r = real.listen(fd, backlog);
 	if (r == 0 && !self_thread.vfork_child) {
-		int saved = errno;
+		int saved = errno, quiet = quiet_begin();
 		struct sock *s = listener(fd);
 		if (s)
 			listening(s, fd);
+		quiet_end(quiet);
 		errno = saved;
 	}
 	return r;
@@ -132,8 +134,9 @@ EXPORT int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 		memcpy(addr, &from, n < *len ? n : *len);
 		*len = n;
 	}
-	int saved = errno;
+	int saved = errno, quiet = quiet_begin();
 	accepted(fd, r, (struct sockaddr *)&from, n);
+	quiet_end(quiet);
 	errno = saved;
 	return r;
 }
@@ -220,8 +223,9 @@ EXPORT int connect(int fd, const struct sockaddr *addr, socklen_t len)
 	}
 	int r = real.connect(fd, addr, len);
 	if (s && (r == 0 || errno == EINPROGRESS) && addr && atomic_load(&s->stage) == SOCK_NEW) {
-		int saved = errno;
+		int saved = errno, quiet = quiet_begin();
 		connecting(s, fd, addr, len);
+		quiet_end(quiet);
 		errno = saved;
 	}
 	return r;

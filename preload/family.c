@@ -1,6 +1,7 @@
 #include "preload/family.h"
 #include "common/reasons.h"
 #include "preload/real.h"
+#include "preload/state.h"
 #include "preload/stats/stats.h"
 
 #include <errno.h>
@@ -24,6 +25,7 @@ static void robust_init(pthread_mutex_t *m)
 
 static void family_lock(void)
 {
+	critical_enter();
 	if (pthread_mutex_lock(&family->lock) == EOWNERDEAD)
 		pthread_mutex_consistent(&family->lock); /* allocation steps are ordered so that a cut loses one slot at most */
 }
@@ -31,6 +33,7 @@ static void family_lock(void)
 static void family_unlock(void)
 {
 	pthread_mutex_unlock(&family->lock);
+	critical_leave();
 }
 
 int family_start(void)
@@ -185,6 +188,7 @@ void family_fork_child(int index)
 
 void dir_lock(struct slot_dir *d)
 {
+	critical_enter();
 	if (pthread_mutex_lock(&d->lock) == EOWNERDEAD) {
 		pthread_mutex_consistent(&d->lock); /* a copy was cut: nothing of it was published */
 		d->orphaned = 1;
@@ -194,4 +198,5 @@ void dir_lock(struct slot_dir *d)
 void dir_unlock(struct slot_dir *d)
 {
 	pthread_mutex_unlock(&d->lock);
+	critical_leave();
 }

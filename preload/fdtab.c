@@ -1,4 +1,5 @@
 #include "preload/fdtab.h"
+#include "preload/quiet.h"
 #include "preload/real.h"
 #include "preload/stats/stats.h"
 
@@ -53,7 +54,7 @@ int fdtab_own(int fd)
 			high = real.fcntl(fd, F_DUPFD_CLOEXEC, (int)(from < (1u << 30) ? from : 1u << 30) - (from > 1024 ? 256 : 16));
 	}
 	if (high >= 0) {
-		real.close(fd);
+		quiet_close(fd);
 		fd = high;
 	}
 	fdtab_set(fd, FD_OWN);
@@ -67,5 +68,5 @@ void fdtab_disown(int fd)
 		return;
 	fdtab_set(fd, 0);
 	memory_use->own_fds--;
-	real.close(fd);
+	quiet_close(fd);
 }

@@ -2,6 +2,7 @@
 #include "preload/lane/lane.h"
 #include "preload/link/link.h"
 #include "preload/link/ring.h"
+#include "preload/quiet.h"
 #include "preload/real.h"
 #include "preload/state.h"
 #include "preload/stats/stats.h"
@@ -43,6 +44,7 @@ static void unlock_dir(struct slot_dir *d, bool locked)
 static void advance(struct sock *s, int fd, bool receiving)
 {
 	uint32_t calls = ++s->calls;
+	int quiet = quiet_begin();
 	switch (atomic_load_explicit(&s->stage, memory_order_acquire)) {
 	case SOCK_ACCEPTED: {
 		uint32_t one = 0;
@@ -77,13 +79,16 @@ static void advance(struct sock *s, int fd, bool receiving)
 		s->agree_tries++;
 		switch_agree(s, fd, receiving);
 	}
+	quiet_end(quiet);
 }
 
 bool io_rx_enter(struct sock *s, int fd)
 {
 	struct slot *t = s->slot;
-	if (t && atomic_load_explicit(&t->rx.mode, memory_order_acquire) != MODE_KERNEL)
+	if (t && atomic_load_explicit(&t->rx.mode, memory_order_acquire) != MODE_KERNEL) {
+		cancellation_point();
 		return true;
+	}
 	advance(s, fd, true);
 	inside_count(INSIDE_SOCK, &s->rx_inside); /* seq_cst: before the look at the mode (switch_agree looks the other way) */
 	t = s->slot;
@@ -96,8 +101,10 @@ bool io_rx_enter(struct sock *s, int fd)
 bool io_tx_enter(struct sock *s, int fd)
 {
 	struct slot *t = s->slot;
-	if (t && atomic_load_explicit(&t->tx.mode, memory_order_acquire) != MODE_KERNEL)
+	if (t && atomic_load_explicit(&t->tx.mode, memory_order_acquire) != MODE_KERNEL) {
+		cancellation_point();
 		return true;
+	}
 	advance(s, fd, false);
 	t = s->slot;
 	uint32_t stage = atomic_load_explicit(&s->stage, memory_order_acquire);
@@ -130,7 +137,7 @@ static ssize_t kernel_receive(int fd, const struct iov_cursor *c, size_t max, in
 		left -= part[n++].iov_len;
 	}
 	struct msghdr m = {.msg_iov = part, .msg_iovlen = n};
-	ssize_t r = real.recvmsg(fd, &m, (flags & (MSG_PEEK | MSG_TRUNC)) | MSG_DONTWAIT);
+	ssize_t r = quiet_recvmsg(fd, &m, (flags & (MSG_PEEK | MSG_TRUNC)) | MSG_DONTWAIT);
 	return r < 0 ? -errno : r;
 }
 
@@ -169,7 +176,7 @@ static bool take_marker(struct sock *s, int fd, uint64_t x, uint32_t mlen, int q
 	uint64_t have = t->rx.consumed - x;
 	uint32_t end = mlen && mlen <= MARKER_SIZE ? mlen : MARKER_SIZE;
 	if (have < end && queued > 0) {
-		ssize_t r = real.recv(fd, bytes, end - have < (uint64_t)queued ? end - have : (uint64_t)queued, MSG_DONTWAIT);
+		ssize_t r = quiet_recv(fd, bytes, end - have < (uint64_t)queued ? end - have : (uint64_t)queued, MSG_DONTWAIT);
 		if (r > 0) {
 			if (memcmp(bytes, t->lane->marker + have, r))
 				log_message(LOG_ERROR, "marker of connection fd %d differs: offsets disagree", fd);
@@ -195,7 +202,7 @@ static int look_kernel(struct sock *s, int fd)
 		if (slot_of(rx_dir(t), t->rx.gen, &x, &mlen))
 			t->rx.marker_done = take_marker(s, fd, x, mlen, queued);
 	}
-	ssize_t r = real.recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+	ssize_t r = quiet_recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
 	if (r < 0 && errno == EAGAIN)
 		s->kernel_events &= ~(EPOLLIN);
 	if (r > 0 && !t->rx.marker_done)
@@ -207,7 +214,7 @@ bool io_kernel_bytes(struct sock *s)
 {
 	uint8_t byte;
 	int saved = errno;
-	ssize_t r = real.recv(s->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+	ssize_t r = quiet_recv(s->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
 	bool nothing = r < 0 && errno == EAGAIN;
 	if (nothing)
 		s->kernel_events &= ~EPOLLIN;
@@ -282,7 +289,7 @@ static ssize_t receive_once(struct sock *s, int fd, struct iov_cursor *c, size_t
 			}
 		kernel_end:;
 			uint8_t byte;
-			ssize_t r = real.recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+			ssize_t r = quiet_recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
 			if (r > 0) {
 				if (real.ioctl(fd, SIOCINQ, &queued) < 0 || queued > 0)
 					continue;

@@ -3,6 +3,7 @@
  * from its process (pidfd_getfd): it arrives in our socket behind whatever is there, as if it had never left it. */
 #include "preload/io.h"
 #include "preload/link/link.h"
+#include "preload/quiet.h"
 #include "preload/real.h"
 #include "preload/state.h"
 #include "preload/stats/stats.h"
@@ -169,8 +170,7 @@ int switch_leave(struct sock *s, int fd, enum reason why)
 		sock_plain(s, why);
 		return 0;
 	}
-	int saved = errno;
-	critical_enter();
+	int saved = errno, quiet = quiet_begin();
 	dir_lock(&t->tx);
 	if (t->tx.mode == MODE_LANE)
 		switch_demote(s);
@@ -181,12 +181,12 @@ int switch_leave(struct sock *s, int fd, enum reason why)
 	if (r == 0)
 		t->rx.reason = why;
 	dir_unlock(&t->rx);
-	critical_leave();
 	stats_row_update(s);
 	waitset_modes_changed(s, false);
 	waitset_kick(s);
 	if (r < 0)
 		log_message(LOG_WARNING, "fd %d: bytes stay in shared memory (%s)", fd, strerror(-r));
+	quiet_end(quiet);
 	errno = saved;
 	return r;
 }

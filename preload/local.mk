@@ -15,7 +15,7 @@ libhasten_la_SOURCES = \
 	preload/leave.c \
 	preload/link/format.h preload/link/link.c preload/link/link.h preload/link/ring.c preload/link/ring.h \
 	preload/proc/clone.c preload/proc/creds.c preload/proc/dl.c preload/proc/inside.c preload/proc/inside.h preload/proc/process.c preload/proc/process.h preload/proc/signal.c \
-	preload/real.c preload/real.h \
+	preload/quiet.h preload/real.c preload/real.h \
 	preload/sock.c preload/sock.h \
 	preload/state.c preload/state.h \
 	preload/stats/stats.c preload/stats/stats.h \

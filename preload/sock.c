@@ -25,16 +25,16 @@ static struct sock **published; /* by registry entry */
 
 static void sock_release(struct sock *s)
 {
-	pthread_mutex_lock(&sock_lock);
+	own_lock(&sock_lock);
 	s->next_free = free_socks;
 	free_socks = s;
-	pthread_mutex_unlock(&sock_lock);
+	own_unlock(&sock_lock);
 }
 
 struct sock *sock_new(int fd, enum sock_stage stage)
 {
 	int saved = errno;
-	pthread_mutex_lock(&sock_lock);
+	own_lock(&sock_lock);
 	if (!free_socks && n_chunks < CHUNKS_MAX) {
 		struct sock *c = mmap(NULL, CHUNK * sizeof(*c), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		if (c != MAP_FAILED) {
@@ -48,7 +48,7 @@ struct sock *sock_new(int fd, enum sock_stage stage)
 	struct sock *s = free_socks;
 	if (s)
 		free_socks = s->next_free;
-	pthread_mutex_unlock(&sock_lock);
+	own_unlock(&sock_lock);
 	errno = saved;
 	if (!s)
 		return NULL;
@@ -78,20 +78,20 @@ static void unpublish(struct sock *s)
 	if (registry_knocked(s->entry))
 		link_look(); /* too late for this connection, in time for the next */
 	registry_withdraw(s->entry);
-	pthread_mutex_lock(&sock_lock);
+	own_lock(&sock_lock);
 	if (published && published[s->entry] == s)
 		published[s->entry] = NULL;
-	pthread_mutex_unlock(&sock_lock);
+	own_unlock(&sock_lock);
 	s->entry = -1;
 }
 
 struct sock *sock_published(uint32_t entry)
 {
 	struct sock *s = NULL;
-	pthread_mutex_lock(&sock_lock);
+	own_lock(&sock_lock);
 	if (published && entry < PUBLISHED_MAX)
 		s = published[entry];
-	pthread_mutex_unlock(&sock_lock);
+	own_unlock(&sock_lock);
 	return s;
 }
 
@@ -101,7 +101,7 @@ bool sock_publish(struct sock *s)
 	int entry = registry_publish(&s->local, &s->at, s->token);
 	if (entry < 0)
 		return false;
-	pthread_mutex_lock(&sock_lock);
+	own_lock(&sock_lock);
 	if (!published) {
 		published = mmap(NULL, PUBLISHED_MAX * sizeof(*published), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
 				 -1, 0);
@@ -110,7 +110,7 @@ bool sock_publish(struct sock *s)
 	}
 	if (published)
 		published[entry] = s;
-	pthread_mutex_unlock(&sock_lock);
+	own_unlock(&sock_lock);
 	s->entry = entry;
 	return true;
 }

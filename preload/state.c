@@ -74,7 +74,7 @@ bool state_start(int fd)
 {
 	if (started)
 		return usable;
-	pthread_mutex_lock(&start_lock);
+	own_lock(&start_lock);
 	if (!started) {
 		int saved = errno;
 		options_load(&options, complain, NULL);
@@ -91,7 +91,7 @@ bool state_start(int fd)
 		started = true;
 		errno = saved;
 	}
-	pthread_mutex_unlock(&start_lock);
+	own_unlock(&start_lock);
 	return usable;
 }
 
@@ -107,12 +107,12 @@ void state_fork_child(void)
 
 void state_anew(void)
 {
-	pthread_mutex_lock(&start_lock);
+	own_lock(&start_lock);
 	if (started) {
 		registry_close();
 		stats_stop();
 		started = false;
 		active = false;
 	}
-	pthread_mutex_unlock(&start_lock);
+	own_unlock(&start_lock);
 }

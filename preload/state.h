@@ -2,6 +2,7 @@
 #ifndef HASTEN_PRELOAD_STATE_H
 #define HASTEN_PRELOAD_STATE_H
 #include "common/options.h"
+#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -49,6 +50,20 @@ static inline void critical_leave(void)
 	__asm__ volatile("" ::: "memory");
 	if (--self_thread.critical == 0 && __builtin_expect(self_thread.deferred, 0))
 		signals_run_deferred();
+}
+
+/* Every lock of ours is held inside a critical section: a handler that came to the same lock would wait for ever, and
+ * one that jumped away would leave it locked. */
+static inline void own_lock(pthread_mutex_t *m)
+{
+	critical_enter();
+	pthread_mutex_lock(m);
+}
+
+static inline void own_unlock(pthread_mutex_t *m)
+{
+	pthread_mutex_unlock(m);
+	critical_leave();
 }
 
 extern struct hasten_options options;

@@ -1,3 +1,4 @@
+#include "preload/quiet.h"
 #include "preload/switch.h"
 #include "preload/discover/registry.h"
 #include "preload/link/link.h"
@@ -80,12 +81,12 @@ static void bind_lane(struct sock *s, int fd, struct link *l, uint32_t index, in
 	atomic_store(&lane->end[side].pid, getpid());
 	atomic_store(&lane->end[side].fd, fd);
 	atomic_store(&lane->end[side].rcvbuf, s->slot->rcvbuf);
-	pthread_mutex_lock(&links_lock);
+	own_lock(&links_lock);
 	l->by_lane[index] = s;
 	if (side == 1)
 		l->lanes_open++; /* the acceptor's was counted by link_to */
 	memory_use->lanes_bound++;
-	pthread_mutex_unlock(&links_lock);
+	own_unlock(&links_lock);
 }
 
 void switch_offer(struct sock *s, int fd)
@@ -208,8 +209,11 @@ static pthread_mutex_t look_lock = PTHREAD_MUTEX_INITIALIZER; /* one thread look
 void switch_look(struct sock *s)
 {
 	uint32_t calls = s->calls;
-	if (pthread_mutex_trylock(&look_lock))
+	critical_enter();
+	if (pthread_mutex_trylock(&look_lock)) {
+		critical_leave();
 		return;
+	}
 	/* An acceptor of our own user marks the entry as it knocks; one of another user cannot write there. */
 	if (registry_knocked(s->entry) ||
 	    (registry_others() && (calls & (calls - 1)) == 0 && calls <= 64))
@@ -233,7 +237,7 @@ void switch_look(struct sock *s)
 				refuse_gone(l, index);
 		}
 	}
-	pthread_mutex_unlock(&look_lock);
+	own_unlock(&look_lock);
 }
 
 pthread_mutex_t switch_fork_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -245,7 +249,7 @@ void switch_agree(struct sock *s, int fd, bool receiving)
 	if (t->never || t->fin_seen || s->lowat) /* the marker would count towards the low-water mark */
 		return;
 	critical_enter();
-	pthread_mutex_lock(&switch_fork_lock);
+	own_lock(&switch_fork_lock);
 	dir_lock(&t->rx);
 	if (!slot_sole(t))
 		goto out;
@@ -265,7 +269,7 @@ void switch_agree(struct sock *s, int fd, bool receiving)
 	}
 out:
 	dir_unlock(&t->rx);
-	pthread_mutex_unlock(&switch_fork_lock);
+	own_unlock(&switch_fork_lock);
 	critical_leave();
 }
 
@@ -285,7 +289,7 @@ size_t switch_promote(struct sock *s, int fd, struct iov_cursor *c, size_t n)
 	}
 	/* No fork between the look at the holders and the marker. Tentative mode, then the look at the senders inside
 	 * (one: ourselves). */
-	pthread_mutex_lock(&switch_fork_lock);
+	own_lock(&switch_fork_lock);
 	atomic_store(&t->tx.mode, MODE_LANE);
 	int sndbuf, out;
 	socklen_t len = sizeof(sndbuf);
@@ -309,7 +313,7 @@ size_t switch_promote(struct sock *s, int fd, struct iov_cursor *c, size_t n)
 	}
 	uint8_t marker[MARKER_SIZE];
 	memcpy(marker, t->lane->marker, MARKER_SIZE);
-	ssize_t m = real.send(fd, marker, MARKER_SIZE, MSG_DONTWAIT | MSG_NOSIGNAL);
+	ssize_t m = quiet_send(fd, marker, MARKER_SIZE, MSG_DONTWAIT | MSG_NOSIGNAL);
 	if (m <= 0) {
 		/* withdrawn before those bytes go by the kernel: the reader uses no ring byte without a marker byte */
 		atomic_store(&slot->x, OFFSET_NONE);
@@ -319,7 +323,7 @@ size_t switch_promote(struct sock *s, int fd, struct iov_cursor *c, size_t n)
 		goto no;
 	}
 	atomic_store(&slot->mlen, (uint32_t)m); /* before any later kernel byte */
-	pthread_mutex_unlock(&switch_fork_lock);
+	own_unlock(&switch_fork_lock);
 	t->tx.gen = gen;
 	t->tx.markers += m;
 	t->tx.reason = REASON_NONE;
@@ -334,7 +338,7 @@ size_t switch_promote(struct sock *s, int fd, struct iov_cursor *c, size_t n)
 	return k;
 no:
 	atomic_store(&t->tx.mode, MODE_KERNEL);
-	pthread_mutex_unlock(&switch_fork_lock);
+	own_unlock(&switch_fork_lock);
 	return 0;
 }
 
@@ -374,5 +378,5 @@ bool switch_gate_closed(struct sock *s)
 bool switch_peer_gone(int fd)
 {
 	struct pollfd p = {fd, POLLRDHUP, 0};
-	return real.poll(&p, 1, 0) == 1;
+	return quiet_poll(&p, 1) == 1;
 }

@@ -1,6 +1,7 @@
 #include "preload/discover/registry.h"
 #include "preload/fdtab.h"
 #include "preload/real.h"
+#include "preload/state.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -166,14 +167,14 @@ static int failed; /* not tried again before registry_close */
 
 void registry_close(void)
 {
-	pthread_mutex_lock(&others_lock);
+	own_lock(&others_lock);
 	if (own)
 		munmap(own, sizeof(*own));
 	own = NULL;
 	failed = 0;
 	dir[0] = 0;
 	others_seen.tv_nsec = -1;
-	pthread_mutex_unlock(&others_lock);
+	own_unlock(&others_lock);
 }
 
 int registry_open(int fd)
@@ -340,14 +341,14 @@ bool registry_listed(const struct state_addr *to)
 	if (listener_in(own->listener + at, to))
 		return true;
 	bool found = false;
-	pthread_mutex_lock(&others_lock);
+	own_lock(&others_lock);
 	refresh_others();
 	for (int i = 0; i < n_others && !found; i++) {
 		struct listener_entry w[WINDOW];
 		off_t off = offsetof(struct registry, listener) + at * sizeof(*w);
 		found = pread(others[i].fd, w, sizeof(w), off) == sizeof(w) && listener_in(w, to);
 	}
-	pthread_mutex_unlock(&others_lock);
+	own_unlock(&others_lock);
 	return found;
 }
 
@@ -404,7 +405,7 @@ bool registry_find(const struct state_addr *end, const struct state_addr *local,
 	if (conn_in(own->conn + at, at, end, local, uid, ret))
 		return true;
 	bool found = false;
-	pthread_mutex_lock(&others_lock);
+	own_lock(&others_lock);
 	refresh_others();
 	for (int i = 0; i < n_others && !found; i++) {
 		struct conn_entry w[WINDOW];
@@ -412,7 +413,7 @@ bool registry_find(const struct state_addr *end, const struct state_addr *local,
 		found = pread(others[i].fd, w, sizeof(w), off) == sizeof(w) &&
 			conn_in(w, at, end, local, others[i].uid, ret);
 	}
-	pthread_mutex_unlock(&others_lock);
+	own_unlock(&others_lock);
 	return found;
 }
 

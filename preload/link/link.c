@@ -1,7 +1,9 @@
 #include "preload/link/link.h"
 #include "preload/discover/registry.h"
 #include "preload/fdtab.h"
+#include "preload/quiet.h"
 #include "preload/real.h"
+#include "preload/state.h"
 #include "preload/stats/stats.h"
 #include "preload/wait/waker.h"
 
@@ -50,7 +52,7 @@ int link_rendezvous(void)
 	socklen_t len = rendezvous_name(identity(), &name);
 	if (real.bind(fd, (struct sockaddr *)&name, len) < 0 || real.listen(fd, 128) < 0) {
 		int r = -errno;
-		real.close(fd);
+		quiet_close(fd);
 		return r;
 	}
 	rendezvous = fdtab_own(fd);
@@ -89,7 +91,7 @@ static int send_message(int fd, struct link_msg *m, const int *fds, int n)
 	}
 	ssize_t r;
 	do
-		r = real.sendmsg(fd, &h, MSG_DONTWAIT | MSG_NOSIGNAL);
+		r = quiet_sendmsg(fd, &h, MSG_DONTWAIT | MSG_NOSIGNAL);
 	while (r < 0 && errno == EINTR);
 	return r < 0 ? -errno : 0;
 }
@@ -106,7 +108,7 @@ static int receive_message(int fd, struct link_msg *m, int *fds)
 	ssize_t r;
 	int n = 0;
 	do
-		r = real.recvmsg(fd, &h, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+		r = quiet_recvmsg(fd, &h, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	while (r < 0 && errno == EINTR);
 	if (r < 0)
 		return errno == EAGAIN ? -EAGAIN : -EPIPE;
@@ -119,7 +121,7 @@ static int receive_message(int fd, struct link_msg *m, int *fds)
 		}
 	if (r != sizeof(*m) || m->magic != LINK_MAGIC || m->version != LINK_VERSION || (h.msg_flags & MSG_CTRUNC)) {
 		while (n)
-			real.close(fds[--n]);
+			quiet_close(fds[--n]);
 		return -EPROTO;
 	}
 	return n;
@@ -171,10 +173,10 @@ static int map_link(struct link *l, int fd)
 
 static void link_enter(struct link *l)
 {
-	pthread_mutex_lock(&links_lock);
+	own_lock(&links_lock);
 	l->next = links;
 	links = l;
-	pthread_mutex_unlock(&links_lock);
+	own_unlock(&links_lock);
 	atomic_store(&links_any, 1);
 	COUNT(links, 1);
 	memory_use->links_open++;
@@ -211,7 +213,7 @@ static int take_wakers(struct link *l, const struct link_msg *m, int *fds, int n
 	if (e == MAP_FAILED)
 		return -errno;
 	l->peer_epochs = e;
-	real.close(fds[0]);
+	quiet_close(fds[0]);
 	for (int i = 1; i < n; i++) {
 		int word = m->word[i - 1] % LINK_WAITERS;
 		fdtab_disown(l->peer_wakefd[word]);
@@ -233,14 +235,14 @@ static bool fd_room(void)
 int link_to(const struct registry_hit *hit, struct link **ret)
 {
 	struct link *found = NULL;
-	pthread_mutex_lock(&links_lock);
+	own_lock(&links_lock);
 	for (struct link *l = links; l && !found; l = l->next)
 		if (l->side == 0 && !l->dead && !l->inherited && l->peer == hit->process &&
 		    (l->lanes_used < LINK_LANES || l->n_closing))
 			found = l;
 	if (found)
 		found->lanes_open++; /* keeps it from being given back before the caller has bound its lane */
-	pthread_mutex_unlock(&links_lock);
+	own_unlock(&links_lock);
 	if (found) {
 		*ret = found;
 		return 0;
@@ -266,7 +268,7 @@ int link_to(const struct registry_hit *hit, struct link **ret)
 	struct sockaddr_un name;
 	socklen_t len = rendezvous_name(hit->process, &name);
 	struct link *l = NULL;
-	if (real.connect(fd, (struct sockaddr *)&name, len) < 0) {
+	if (quiet_connect(fd, (struct sockaddr *)&name, len) < 0) {
 		r = errno == EAGAIN ? -EAGAIN : -ESRCH;
 		goto fail;
 	}
@@ -293,7 +295,7 @@ int link_to(const struct registry_hit *hit, struct link **ret)
 	if (r < 0)
 		goto fail;
 	l->sent_wakefds = words_in(&m);
-	real.close(mem);
+	quiet_close(mem);
 	l->socket = fdtab_own(fd);
 	l->peer = hit->process;
 	l->lanes_open = 1; /* the caller's */
@@ -304,8 +306,8 @@ fail:
 	if (l)
 		link_discard(l);
 	if (mem >= 0)
-		real.close(mem);
-	real.close(fd);
+		quiet_close(mem);
+	quiet_close(fd);
 	return r;
 }
 
@@ -323,7 +325,7 @@ static int adopt(int fd, struct link_msg *m, int *fds, int n)
 	}
 	if (l->header->magic != LINK_MAGIC || l->header->version != LINK_VERSION || l->header->lanes != LINK_LANES)
 		goto fail;
-	real.close(fds[0]);
+	quiet_close(fds[0]);
 	fds[0] = -1;
 	r = take_wakers(l, m, fds + 1, n - 1);
 	if (r < 0)
@@ -349,10 +351,10 @@ static int adopt(int fd, struct link_msg *m, int *fds, int n)
 fail:
 	for (int i = 0; i < n; i++)
 		if (fds[i] >= 0)
-			real.close(fds[i]);
+			quiet_close(fds[i]);
 	if (l)
 		link_discard(l);
-	real.close(fd);
+	quiet_close(fd);
 	return r;
 }
 
@@ -366,11 +368,11 @@ bool link_look(void)
 		int fd = pending;
 		pending = -1;
 		if (fd < 0) {
-			fd = real.accept4(rendezvous, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+			fd = quiet_accept4(rendezvous, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 			if (fd < 0)
 				break;
 			if (!same_user(fd, -1) || !fd_room()) {
-				real.close(fd);
+				quiet_close(fd);
 				continue;
 			}
 		}
@@ -385,7 +387,7 @@ bool link_look(void)
 			if (fdtab_get(fd))
 				fdtab_disown(fd);
 			else
-				real.close(fd);
+				quiet_close(fd);
 			continue;
 		}
 		if (adopt(fd, &m, fds, n) == 0)
@@ -421,7 +423,7 @@ void link_receive(struct link *l)
 			continue;
 		}
 		while (n)
-			real.close(fds[--n]);
+			quiet_close(fds[--n]);
 	}
 	errno = saved;
 }
@@ -480,23 +482,23 @@ static int lane_take(struct link *l)
 
 int link_lane_new(struct link *l)
 {
-	pthread_mutex_lock(&links_lock);
+	own_lock(&links_lock);
 	int lane = lane_take(l);
 	if (lane < 0)
 		l->lanes_open--;
-	pthread_mutex_unlock(&links_lock);
+	own_unlock(&links_lock);
 	return lane;
 }
 
 void link_lane_done(struct link *l, uint32_t lane)
 {
-	pthread_mutex_lock(&links_lock);
+	own_lock(&links_lock);
 	l->by_lane[lane] = NULL;
 	bool last = --l->lanes_open == 0;
 	if (l->side == 0 && !l->inherited && l->n_closing < LINK_LANES)
 		l->closing[l->n_closing++] = lane;
 	memory_use->lanes_bound--;
-	pthread_mutex_unlock(&links_lock);
+	own_unlock(&links_lock);
 	if (last)
 		link_reap();
 }
@@ -504,13 +506,13 @@ void link_lane_done(struct link *l, uint32_t lane)
 static bool peer_gone(struct link *l)
 {
 	struct pollfd p = {l->socket, POLLRDHUP, 0};
-	return l->socket < 0 || (real.poll(&p, 1, 0) == 1 && p.revents & (POLLRDHUP | POLLHUP | POLLERR));
+	return l->socket < 0 || (quiet_poll(&p, 1) == 1 && p.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }
 
 void link_reap(void)
 {
 	int saved = errno;
-	pthread_mutex_lock(&links_lock);
+	own_lock(&links_lock);
 	for (struct link **at = &links, *l; (l = *at);) {
 		if (l->lanes_open || !peer_gone(l)) {
 			at = &l->next;
@@ -526,7 +528,7 @@ void link_reap(void)
 		memory_use->links_open--;
 		memory_use->ring_reserved -= LINK_SIZE;
 	}
-	pthread_mutex_unlock(&links_lock);
+	own_unlock(&links_lock);
 	errno = saved;
 }
 

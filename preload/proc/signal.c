@@ -92,9 +92,7 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 	struct sigaction a = program[sig];
 	if (a.sa_flags & SA_RESETHAND)
 		program[sig].sa_handler = SIG_DFL;
-	self->signals++;
-	if (!(a.sa_flags & SA_RESTART))
-		self->signals_norestart++;
+	uint32_t signals = self->signals + 1, norestart = self->signals_norestart + !(a.sa_flags & SA_RESTART);
 	uintptr_t frame = (uintptr_t)__builtin_frame_address(0), stack = (uintptr_t)at->uc_stack.ss_sp;
 	struct inside_handler here = {0, 0};
 	if (frame >= stack && frame - stack < at->uc_stack.ss_size)
@@ -106,6 +104,9 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 	else
 		a.sa_handler(sig);
 	inside_forget(INSIDE_HANDLER, &here);
+	/* after it: whether the interrupted wait goes on is for this handler to say, not for those that interrupted it */
+	self->signals = signals;
+	self->signals_norestart = norestart;
 }
 
 EXPORT int sigaction(int sig, const struct sigaction *new, struct sigaction *old)

@@ -121,7 +121,7 @@ void stats_row_new(struct sock *s, int fd)
 		if (sock_addrs(fd, &local, &peer) < 0)
 			return;
 	}
-	pthread_mutex_lock(&rows_lock);
+	own_lock(&rows_lock);
 	if (n_free) {
 		r = &rows[free_row[--n_free]];
 	} else if (header->rows_used < STATE_ROWS) {
@@ -135,7 +135,7 @@ void stats_row_new(struct sock *s, int fd)
 			r = &rows[next];
 		}
 	}
-	pthread_mutex_unlock(&rows_lock);
+	own_unlock(&rows_lock);
 	if (!r)
 		return;
 	uint32_t seq = atomic_load(&r->seq);
@@ -203,9 +203,9 @@ void stats_row_free(struct sock *s)
 	row_begin(r);
 	r->state = CONN_FREE;
 	row_end(r);
-	pthread_mutex_lock(&rows_lock);
+	own_lock(&rows_lock);
 	free_row[n_free++] = r - rows;
-	pthread_mutex_unlock(&rows_lock);
+	own_unlock(&rows_lock);
 }
 
 void stats_ended(struct sock *s, int fd)

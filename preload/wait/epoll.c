@@ -2,6 +2,7 @@
 #include "preload/interpose.h"
 #include "preload/io.h"
 #include "preload/link/link.h"
+#include "preload/quiet.h"
 #include "preload/real.h"
 #include "preload/state.h"
 #include "preload/stats/stats.h"
@@ -186,7 +187,7 @@ static bool equip(struct waitset *w)
 		w->data_hidden = random64();
 		struct epoll_event e = {.events = EPOLLIN, .data.u64 = w->data_hidden};
 		if (real.epoll_ctl(w->fd, EPOLL_CTL_ADD, fd, &e) < 0) {
-			real.close(fd);
+			quiet_close(fd);
 			return false;
 		}
 		w->hidden = fdtab_own(fd);
@@ -226,7 +227,7 @@ static void drain_hidden(struct waitset *w)
 	if (w->hidden < 0)
 		return;
 	do {
-		n = real.epoll_wait(w->hidden, e, 32, 0);
+		n = quiet_epoll(w->hidden, e, 32);
 		for (int k = 0; k < n; k++) {
 			struct interest *i = e[k].data.ptr;
 			if (i->set != w || !i->sock)

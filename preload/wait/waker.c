@@ -1,3 +1,5 @@
+#include "preload/quiet.h"
+#include "preload/state.h"
 #include "preload/wait/waker.h"
 #include "preload/family.h"
 #include "preload/fdtab.h"
@@ -48,7 +50,7 @@ struct link_epochs *waker_epochs(int *ret_fd)
 		    real.fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) < 0) {
 			if (map != MAP_FAILED)
 				munmap(map, sizeof(struct link_epochs));
-			real.close(fd);
+			quiet_close(fd);
 			return NULL;
 		}
 		epochs_fd = fdtab_own(fd);
@@ -81,13 +83,13 @@ static int word_claim(void)
 static struct waker *waker_reuse(void)
 {
 	struct waker *found = NULL;
-	pthread_mutex_lock(&waker_lock);
+	own_lock(&waker_lock);
 	for (uint64_t m = own_words; m && !found; m &= m - 1)
 		if (!users[__builtin_ctzll(m)])
 			found = &wakers[__builtin_ctzll(m)];
 	if (found)
 		users[found->word]++;
-	pthread_mutex_unlock(&waker_lock);
+	own_unlock(&waker_lock);
 	return found;
 }
 
@@ -100,7 +102,7 @@ struct waker *waker_new(void)
 	made = waker_reuse(); /* of a sleeper that has gone: peers hold its descriptor already */
 	if (made)
 		return made;
-	pthread_mutex_lock(&waker_lock);
+	own_lock(&waker_lock);
 	int w = word_claim();
 	if (w >= 0) {
 		int fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -124,18 +126,18 @@ struct waker *waker_new(void)
 	}
 	if (made)
 		users[made->word]++;
-	pthread_mutex_unlock(&waker_lock);
+	own_unlock(&waker_lock);
 	errno = saved;
 	return made;
 }
 
 void waker_free(struct waker *w)
 {
-	pthread_mutex_lock(&waker_lock);
+	own_lock(&waker_lock);
 	/* The word and its eventfd stay ours: peers hold the fd, and the next sleeper takes it over. */
 	if (users[w->word])
 		users[w->word]--;
-	pthread_mutex_unlock(&waker_lock);
+	own_unlock(&waker_lock);
 }
 
 static void thread_gone(void *p)
@@ -165,7 +167,7 @@ struct waker *waker_thread(int *ret_epfd)
 		if (!w || real.epoll_ctl(ep, EPOLL_CTL_ADD, w->eventfd, &e) < 0) {
 			if (w)
 				waker_free(w);
-			real.close(ep);
+			quiet_close(ep);
 			errno = saved;
 			return NULL;
 		}
@@ -221,7 +223,7 @@ void waker_poke(struct waker *w)
 {
 	uint64_t zero = 0;
 	int saved = errno;
-	if (real.write(w->eventfd, &zero, sizeof(zero)) < 0)
+	if (quiet_write(w->eventfd, &zero, sizeof(zero)) < 0)
 		errno = saved;
 }
 
@@ -233,22 +235,24 @@ void waker_poke_words(uint64_t words)
 
 uint32_t waker_sleepers(struct waker *w)
 {
+	critical_enter();
 	lock_word(w->word);
 	uint32_t n = sleepers[w->word];
 	atomic_store_explicit(&word_lock[w->word], 0, memory_order_release);
+	critical_leave();
 	return n;
 }
 
 int waker_list(uint8_t *ret_words, int *ret_fds, int max)
 {
 	int n = 0;
-	pthread_mutex_lock(&waker_lock);
+	own_lock(&waker_lock);
 	for (uint64_t m = own_words; m && n < max; m &= m - 1) {
 		ret_words[n] = __builtin_ctzll(m);
 		ret_fds[n] = wakers[__builtin_ctzll(m)].eventfd;
 		n++;
 	}
-	pthread_mutex_unlock(&waker_lock);
+	own_unlock(&waker_lock);
 	return n;
 }
 
@@ -292,7 +296,7 @@ void news_post(struct link *l, uint32_t lane, int to)
 		if (l->peer_wakefd[w] >= 0) {
 			uint64_t zero = 0;
 			int saved = errno;
-			if (real.write(l->peer_wakefd[w], &zero, sizeof(zero)) < 0)
+			if (quiet_write(l->peer_wakefd[w], &zero, sizeof(zero)) < 0)
 				errno = saved;
 			COUNT(wakes_sent, 1);
 			/* after the write: a thread stopped in between wakes twice, never not at all */
@@ -314,7 +318,7 @@ int news_take(unsigned word, void (*fn)(struct sock *s, void *arg), void *arg)
 	int n = 0;
 	bool locked = !alone();
 	if (locked)
-		pthread_mutex_lock(&links_lock);
+		own_lock(&links_lock);
 	for (struct link *l = links; l; l = l->next) {
 		if (!l->header || !atomic_load_explicit(&l->news[l->side].summary[word], memory_order_relaxed))
 			continue;
@@ -333,6 +337,6 @@ int news_take(unsigned word, void (*fn)(struct sock *s, void *arg), void *arg)
 		}
 	}
 	if (locked)
-		pthread_mutex_unlock(&links_lock);
+		own_unlock(&links_lock);
 	return n;
 }
