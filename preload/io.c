@@ -188,6 +188,25 @@ static bool take_marker(struct sock *s, int fd, uint64_t x, uint32_t mlen, int q
 	return mlen && have >= mlen;
 }
 
+/* No honest writer leaves these words while kernel bytes behind the marker are there: mlen is stored before any. */
+static bool marker_lies(struct slot *t)
+{
+	uint64_t x;
+	uint32_t mlen;
+	return !slot_of(rx_dir(t), t->rx.gen, &x, &mlen) || mlen > MARKER_SIZE || (!mlen && t->rx.consumed - x >= MARKER_SIZE);
+}
+
+bool io_demoted(struct slot *t)
+{
+	struct link_dir *d = rx_dir(t);
+	uint64_t x;
+	uint32_t mlen;
+	if (atomic_load(&d->slot[t->rx.gen & 1].p) == OFFSET_NONE)
+		return false;
+	/* the rest of a marker that is still to come: the kernel says when; p is stored after mlen */
+	return t->rx.marker_done || !slot_of(d, t->rx.gen, &x, &mlen) || !mlen || mlen > MARKER_SIZE || t->rx.consumed - x >= mlen;
+}
+
 /* The kernel socket under a lane, with nothing in the ring: -EAGAIN nothing there, 0 the end, 1 bytes, -errno. */
 static int look_kernel(struct sock *s, int fd)
 {
@@ -206,7 +225,7 @@ static int look_kernel(struct sock *s, int fd)
 	if (r < 0 && errno == EAGAIN)
 		s->kernel_events &= ~(EPOLLIN);
 	if (r > 0 && !t->rx.marker_done)
-		return -EAGAIN; /* a part of the marker that came late, or mlen is not known yet */
+		return marker_lies(t) ? -ECONNRESET : -EAGAIN; /* a part of the marker that came late, or mlen is not known yet */
 	return r > 0 ? 1 : r == 0 ? 0 : -errno;
 }
 
@@ -317,12 +336,14 @@ static ssize_t receive_once(struct sock *s, int fd, struct iov_cursor *c, size_t
 		if (p != OFFSET_NONE) {
 			if (ring_unread(rx_ring(t)))
 				continue; /* bytes below p came before it */
-			int queued = 0;
-			if (!t->rx.marker_done)
-				real.ioctl(fd, SIOCINQ, &queued);
-			if (!t->rx.marker_done && slot_of(d, t->rx.gen, &x, &mlen) && !take_marker(s, fd, x, mlen, queued))
-				return -EAGAIN;
-			t->rx.marker_done = 1;
+			int k = t->rx.marker_done ? 1 : look_kernel(s, fd);
+			if (!t->rx.marker_done) {
+				if (!slot_of(d, t->rx.gen, &x, &mlen) || !mlen || mlen > MARKER_SIZE)
+					return -ECONNRESET; /* p is stored after mlen: the peer's words make no sense */
+				if (k != -EAGAIN)
+					atomic_store(&t->fin_seen, 1);
+				return k; /* the rest of the marker is still to come, or never will */
+			}
 			atomic_store(&t->rx.mode, MODE_AGREED);
 			t->rx.reason = REASON_WAITING_WRITE;
 			stats_row_update(s);
@@ -462,7 +483,7 @@ ssize_t io_send(struct sock *s, int fd, const struct iovec *iov, size_t n_iov, i
 				}
 				struct msghdr m = {.msg_iov = rest, .msg_iovlen = n};
 				inside_count(INSIDE_SOCK, &s->tx_inside);
-				r = real.sendmsg(fd, &m, flags);
+				r = real.sendmsg(s->fd, &m, flags); /* another thread may have closed fd */
 				io_tx_exit(s);
 				return r > 0 ? (ssize_t)done + r : (ssize_t)done;
 			}
@@ -501,6 +522,13 @@ ssize_t io_send(struct sock *s, int fd, const struct iovec *iov, size_t n_iov, i
 		if (r > 0)
 			continue; /* the ring may grow */
 		if (flags & MSG_DONTWAIT || t->nonblock) {
+			locked = lock_dir(s, &t->tx);
+			bool gone = t->tx.mode == MODE_LANE && switch_peer_gone(s->fd);
+			if (gone)
+				switch_demote(s); /* the kernel says what a dead peer means */
+			unlock_dir(&t->tx, locked);
+			if (gone)
+				continue;
 			waitset_wants_room(s);
 			return done ? (ssize_t)done : -EAGAIN;
 		}
@@ -515,7 +543,7 @@ ssize_t io_send(struct sock *s, int fd, const struct iovec *iov, size_t n_iov, i
 		if (look) {
 			/* An event of the kernel socket while the ring is full: is the peer gone? */
 			locked = lock_dir(s, &t->tx);
-			if (t->tx.mode == MODE_LANE && switch_peer_gone(fd))
+			if (t->tx.mode == MODE_LANE && switch_peer_gone(s->fd))
 				switch_demote(s);
 			unlock_dir(&t->tx, locked);
 		}

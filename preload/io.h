@@ -37,4 +37,6 @@ bool io_close(struct sock *s, int fd);
 bool io_kernel_bytes(struct sock *s);
 /* AGREED: has the writer promoted? */
 bool io_promoted(struct slot *t);
+/* LANE, ring empty: has the writer gone back to the kernel, with nothing of the marker to be waited for? */
+bool io_demoted(struct slot *t);
 #endif

@@ -71,7 +71,7 @@ static unsigned class_at(struct link_dir *d, uint64_t pos, uint64_t *ret_start, 
 	for (unsigned c = 0; c < RING_CLASSES; c++) {
 		/* relaxed: whoever reads below head has acquired it, and the starts were written before it */
 		uint64_t start = atomic_load_explicit(&d->start[c], memory_order_relaxed);
-		if (start <= pos && start >= best) {
+		if (start <= pos && start >= best && start != OFFSET_NONE) {
 			best = start;
 			class = c;
 		} else if (start > pos && start < next) {
@@ -172,8 +172,7 @@ size_t ring_unread(struct ring r)
 {
 	uint64_t pos = head_pos(atomic_load_explicit(&r.dir->head, memory_order_acquire));
 	uint64_t tail = atomic_load_explicit(&r.dir->tail, memory_order_relaxed);
-	uint64_t n = pos - tail;
-	return n <= RING_STRIDE ? n : SIZE_MAX;
+	return tail <= pos && pos - tail <= RING_STRIDE ? pos - tail : SIZE_MAX;
 }
 
 size_t ring_room(struct ring r, uint64_t limit)
@@ -186,12 +185,15 @@ size_t ring_room(struct ring r, uint64_t limit)
 size_t ring_copy(struct ring r, struct iov_cursor *to, size_t skip, size_t n)
 {
 	struct link_dir *d = r.dir;
-	size_t unread = ring_unread(r), done = 0; /* acquire: segments and bytes below head are visible */
-	uint64_t pos = atomic_load_explicit(&d->tail, memory_order_relaxed) + skip;
-	if (unread == SIZE_MAX || unread <= skip)
+	/* acquire: segments and bytes below head are visible. Both words once: the peer may change them in between. */
+	uint64_t head = head_pos(atomic_load_explicit(&d->head, memory_order_acquire));
+	uint64_t pos = atomic_load_explicit(&d->tail, memory_order_relaxed);
+	if (pos > head || head - pos > RING_STRIDE || head - pos <= skip)
 		return 0;
-	if (n > unread - skip)
-		n = unread - skip;
+	size_t done = 0;
+	if (n > head - pos - skip)
+		n = head - pos - skip;
+	pos += skip;
 	while (done < n) {
 		uint64_t next, start;
 		unsigned class = class_at(d, pos, &start, &next);

@@ -143,7 +143,7 @@ uint32_t sock_ready(struct sock *s)
 			e |= EPOLLIN;
 		if (atomic_load(&d->end))
 			e |= EPOLLIN | EPOLLRDHUP;
-		if (atomic_load(&d->slot[t->rx.gen & 1].p) != OFFSET_NONE)
+		if (io_demoted(t))
 			e |= EPOLLIN; /* a receive goes through the switch; at worst it says EAGAIN */
 	}
 	if (t->rx.mode == MODE_AGREED && ring_unread(rx_ring(t)) && io_promoted(t))

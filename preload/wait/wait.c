@@ -1,4 +1,5 @@
 /* Waiting for one socket, and spinning. */
+#include "preload/io.h"
 #include "preload/real.h"
 #include "preload/state.h"
 #include "preload/stats/stats.h"
@@ -83,8 +84,7 @@ static bool changed(void *arg)
 		if (mode == MODE_KERNEL)
 			return true;
 		struct link_dir *d = rx_dir(t);
-		if (mode == MODE_LANE && (ring_unread(rx_ring(t)) || atomic_load(&d->end) || t->rx.shut ||
-					  atomic_load(&d->slot[t->rx.gen & 1].p) != OFFSET_NONE))
+		if (mode == MODE_LANE && (ring_unread(rx_ring(t)) || atomic_load(&d->end) || t->rx.shut || io_demoted(t)))
 			return true;
 	}
 	if (o->events & EPOLLOUT) {
