@@ -261,6 +261,63 @@ static void clear_file(struct ss *ss, int dirfd, const char *dirname, const char
 	state_file_close(&file);
 }
 
+/* Does a process of that user still have a state file here? Called after the dead ones were removed. */
+static bool user_runs(DIR *d, uid_t user)
+{
+	struct dirent *e;
+	uid_t uid;
+	pid_t pid;
+
+	rewinddir(d);
+	while ((e = readdir(d)))
+		if (state_file_name(e->d_name, &uid, &pid) && uid == user)
+			return true;
+	return false;
+}
+
+/* "reg<version>-<uid>-<name space>": of a user whose last accelerated process has gone it is of no use to anybody. The
+ * next one makes it anew. */
+static bool registry_name(const char *name, uid_t *ret_uid)
+{
+	unsigned version, uid;
+	unsigned long long netns;
+	char rest;
+
+	if (sscanf(name, "reg%u-%u-%llx%c", &version, &uid, &netns, &rest) != 3)
+		return false;
+	*ret_uid = uid;
+	return true;
+}
+
+static void clear_registries(struct ss *ss, DIR *d, int dirfd, const char *dirname)
+{
+	char names[64][64];
+	uid_t uids[64];
+	struct dirent *e;
+	struct stat st;
+	int n = 0;
+
+	rewinddir(d);
+	while (n < 64 && (e = readdir(d)))
+		if (strlen(e->d_name) < sizeof(names[0]) && registry_name(e->d_name, &uids[n]))
+			strcpy(names[n++], e->d_name);
+	for (int i = 0; i < n; i++) {
+		if ((geteuid() && geteuid() != uids[i]) || user_runs(d, uids[i]) ||
+		    fstatat(dirfd, names[i], &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode) || st.st_uid != uids[i])
+			continue;
+		if (unlinkat(dirfd, names[i], 0) < 0) {
+			fprintf(stderr, "hasten ss: %s/%s: cannot be removed: %s\n", dirname, names[i], strerror(errno));
+			ss->failed++;
+			continue;
+		}
+		if (!ss->json)
+			printf("removed %s/%s: its user runs no accelerated process\n", dirname, names[i]);
+		else
+			json_string(ss->json, NULL, names[i]);
+		ss->removed++;
+	}
+}
+
 static int clear_dir(void *arg, int dirfd, const char *dirname)
 {
 	struct ss *ss = arg;
@@ -279,6 +336,8 @@ static int clear_dir(void *arg, int dirfd, const char *dirname)
 		if (state_file_name(e->d_name, &uid, &pid) && (!ss->pid || ss->pid == pid))
 			clear_file(ss, dirfd, dirname, e->d_name);
 	}
+	if (!ss->pid)
+		clear_registries(ss, d, dirfd, dirname);
 	closedir(d);
 	return 0;
 }
