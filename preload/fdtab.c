@@ -62,6 +62,12 @@ int fdtab_own(int fd)
 	return fd;
 }
 
+bool file_size_allowed(uint64_t size)
+{
+	struct rlimit limit;
+	return getrlimit(RLIMIT_FSIZE, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY || size <= limit.rlim_cur;
+}
+
 void fdtab_disown(int fd)
 {
 	if (fd < 0)

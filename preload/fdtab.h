@@ -3,6 +3,7 @@
 #ifndef HASTEN_FDTAB_H
 #define HASTEN_FDTAB_H
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -50,6 +51,8 @@ uintptr_t fdtab_set(int fd, uintptr_t entry);
 /* Moves a descriptor of our own out of the program's way (CLOEXEC, high number) and marks it. The low number is
  * closed. Returns the new number, or the old one where there is no room above. */
 int fdtab_own(int fd);
+/* May this process make a file (or memfd) of that size? Beyond RLIMIT_FSIZE the attempt would raise SIGXFSZ. */
+bool file_size_allowed(uint64_t size);
 /* Closes a descriptor of our own. */
 void fdtab_disown(int fd);
 #endif

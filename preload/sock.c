@@ -75,8 +75,14 @@ static void unpublish(struct sock *s)
 {
 	if (s->entry < 0)
 		return;
-	if (registry_knocked(s->entry))
-		link_look(); /* too late for this connection, in time for the next */
+	if (registry_knocked(s->entry)) {
+		critical_enter();
+		if (pthread_mutex_trylock(&link_walk_lock) == 0) {
+			link_look(); /* too late for this connection, in time for the next */
+			pthread_mutex_unlock(&link_walk_lock);
+		}
+		critical_leave();
+	}
 	registry_withdraw(s->entry);
 	own_lock(&sock_lock);
 	if (published && published[s->entry] == s)
@@ -91,6 +97,8 @@ struct sock *sock_published(uint32_t entry)
 	own_lock(&sock_lock);
 	if (published && entry < PUBLISHED_MAX)
 		s = published[entry];
+	if (s)
+		atomic_fetch_add(&s->pins, 1); /* its last close withdraws it under this lock, and looks at the pins then */
 	own_unlock(&sock_lock);
 	return s;
 }
@@ -192,11 +200,15 @@ static void find_fd(struct sock *s, int closing)
 
 void sock_close(struct sock *s, int fd)
 {
-	fdtab_set(fd, 0);
-	bool last = atomic_load(&s->fds) == 1;
+	if (fdtab_set(fd, 0) != ((uintptr_t)s | FD_SOCK))
+		return; /* another thread closes the same number */
+	/* the last one keeps fds at one until it is through, so that nobody else ends the socket meanwhile */
+	uint32_t n = atomic_load(&s->fds);
+	while (n > 1 && !atomic_compare_exchange_weak(&s->fds, &n, n - 1))
+		;
+	bool last = n == 1;
 	waitset_forget(s, fd, last);
 	if (!last) {
-		atomic_fetch_sub(&s->fds, 1);
 		if (s->fd == fd)
 			find_fd(s, fd);
 		return;

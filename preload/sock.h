@@ -104,7 +104,7 @@ void sock_plain(struct sock *s, enum reason why);
 /* A slot for it; false: plain now. */
 bool sock_slot(struct sock *s, int fd, enum state_role role, const struct state_addr *peer);
 
-/* The socket that published a registry entry, NULL. */
+/* The socket that published a registry entry, pinned (sock_unpin_now); NULL. */
 struct sock *sock_published(uint32_t entry);
 
 /* Addresses of the kernel socket; 0 or -errno. */

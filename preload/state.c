@@ -3,6 +3,7 @@
 #include "preload/family.h"
 #include "preload/lane/lane.h"
 #include "preload/link/link.h"
+#include "preload/proc/process.h"
 #include "preload/real.h"
 #include "preload/stats/stats.h"
 
@@ -85,6 +86,8 @@ bool state_start(int fd)
 			lane_active = &lane_fault;
 		active = options.enable && options.promote != PROMOTE_OFF && registry_open(fd) == 0 &&
 			 (family || family_start() == 0);
+		if (active)
+			process_watch_forks();
 		if (registry_dir()[0])
 			stats_start(); /* also where nothing is accelerated: the monitor says why */
 		usable = true;

@@ -20,6 +20,7 @@ struct inside {
 
 struct thread_state {
 	uint32_t vfork_child;        /* between vfork and exec: tables are the parent's, nothing is written */
+	uint32_t forking;            /* in our fork, which libc's handlers of a fork leave alone */
 	uint32_t critical;           /* inside a critical section: asynchronous signals wait */
 	uint32_t deferred;           /* signals wait for its end (proc/signal.c) */
 	uint32_t n_inside;           /* innermost last */

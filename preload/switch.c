@@ -204,13 +204,11 @@ static void take_offer(struct sock *s, void *arg)
 	atomic_store_explicit(&lane->state, LANE_BOUND, memory_order_release);
 }
 
-static pthread_mutex_t look_lock = PTHREAD_MUTEX_INITIALIZER; /* one thread looks at a time */
-
 void switch_look(struct sock *s)
 {
 	uint32_t calls = s->calls;
 	critical_enter();
-	if (pthread_mutex_trylock(&look_lock)) {
+	if (pthread_mutex_trylock(&link_walk_lock)) { /* one thread looks at a time */
 		critical_leave();
 		return;
 	}
@@ -231,13 +229,15 @@ void switch_look(struct sock *s)
 				continue;
 			struct take k = {l, index, false};
 			struct sock *hit = sock_published(l->lane[index].entry);
-			if (hit)
+			if (hit) {
 				take_offer(hit, &k);
+				sock_unpin_now(hit);
+			}
 			if (!k.done)
 				refuse_gone(l, index);
 		}
 	}
-	own_unlock(&look_lock);
+	own_unlock(&link_walk_lock);
 }
 
 pthread_mutex_t switch_fork_lock = PTHREAD_MUTEX_INITIALIZER;

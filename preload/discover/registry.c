@@ -177,6 +177,11 @@ void registry_close(void)
 	own_unlock(&others_lock);
 }
 
+void registry_fork_child(void)
+{
+	pthread_mutex_init(&others_lock, NULL);
+}
+
 int registry_open(int fd)
 {
 	if (own)
@@ -190,6 +195,8 @@ int registry_open(int fd)
 	}
 	if (!registry_dir()[0])
 		return failed = -ENOENT;
+	if (!file_size_allowed(sizeof(struct registry)))
+		return failed = -EFBIG;
 	char path[128];
 	own_name(path, sizeof(path));
 	int file = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);

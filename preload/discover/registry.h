@@ -29,6 +29,9 @@ uint64_t registry_netns(void);
 /* Forgets folder and registry; the next registry_open looks again (another user, root or name space). */
 void registry_close(void);
 
+/* The child of a fork: no other thread of the parent holds a lock here. */
+void registry_fork_child(void);
+
 /* Listener table. Adding one twice counts. Address as given to bind: all zero is any. */
 void registry_listen(const struct state_addr *at);
 void registry_unlisten(const struct state_addr *at);

@@ -24,8 +24,11 @@
 
 struct link *links;
 pthread_mutex_t links_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t link_walk_lock = PTHREAD_MUTEX_INITIALIZER;
 _Atomic uint32_t links_any;
 
+/* One thread takes messages in at a time. A leaf: nothing is locked inside. */
+static pthread_mutex_t receive_lock = PTHREAD_MUTEX_INITIALIZER;
 static int rendezvous = -1;
 static int pending = -1; /* knocked, but its HELLO had not come */
 static uint32_t serial;
@@ -112,17 +115,15 @@ static int receive_message(int fd, struct link_msg *m, int *fds)
 	while (r < 0 && errno == EINTR);
 	if (r < 0)
 		return errno == EAGAIN ? -EAGAIN : -EPIPE;
-	if (r == 0)
-		return -EPIPE;
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(&h); c; c = CMSG_NXTHDR(&h, c))
 		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
 			n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
 			memcpy(fds, CMSG_DATA(c), n * sizeof(int));
 		}
 	if (r != sizeof(*m) || m->magic != LINK_MAGIC || m->version != LINK_VERSION || (h.msg_flags & MSG_CTRUNC)) {
-		while (n)
+		while (n) /* also of a message without bytes, which looks like the end */
 			quiet_close(fds[--n]);
-		return -EPROTO;
+		return r == 0 ? -EPIPE : -EPROTO;
 	}
 	return n;
 }
@@ -153,6 +154,10 @@ static struct link *link_new(void)
 
 static void link_discard(struct link *l)
 {
+	for (int w = 0; w < LINK_WAITERS; w++)
+		fdtab_disown(l->peer_wakefd[w]);
+	if (l->peer_epochs)
+		munmap((void *)l->peer_epochs, sizeof(*l->peer_epochs));
 	if (l->header)
 		munmap(l->header, LINK_SIZE);
 	munmap(l, ((sizeof(struct link) + 4095) & ~4095ul) + LINK_LANES * (sizeof(struct sock *) + sizeof(uint16_t)));
@@ -204,21 +209,40 @@ static uint64_t words_in(const struct link_msg *m)
 	return words;
 }
 
+/* An eventfd, as far as fstat tells: an object without a type. A write of zero to one never blocks; to a pipe or a
+ * socket it could, or raise SIGPIPE. */
+static bool wakefd(int fd)
+{
+	struct stat st;
+	return fstat(fd, &st) == 0 && (st.st_mode & S_IFMT) == 0;
+}
+
+/* Another thread may be writing to the number that stands there, so it changes its file and never its value. */
+static void set_wakefd(struct link *l, int word, int fd)
+{
+	if (l->peer_wakefd[word] < 0) {
+		l->peer_wakefd[word] = fdtab_own(fd);
+	} else {
+		real.dup3(fd, l->peer_wakefd[word], O_CLOEXEC);
+		quiet_close(fd);
+	}
+}
+
 /* The peer's epochs and wake-up fds out of a HELLO or ANSWER: fds[0] epochs, then one a word. */
 static int take_wakers(struct link *l, const struct link_msg *m, int *fds, int n)
 {
 	if (n < 1 || m->index != (uint32_t)n - 1 || m->index > sizeof(m->word) || !sealed(fds[0], sizeof(struct link_epochs)))
 		return -EPROTO;
+	for (int i = 1; i < n; i++)
+		if (!wakefd(fds[i]))
+			return -EPROTO;
 	void *e = mmap(NULL, sizeof(struct link_epochs), PROT_READ, MAP_SHARED, fds[0], 0);
 	if (e == MAP_FAILED)
 		return -errno;
 	l->peer_epochs = e;
 	quiet_close(fds[0]);
-	for (int i = 1; i < n; i++) {
-		int word = m->word[i - 1] % LINK_WAITERS;
-		fdtab_disown(l->peer_wakefd[word]);
-		l->peer_wakefd[word] = fdtab_own(fds[i]);
-	}
+	for (int i = 1; i < n; i++)
+		set_wakefd(l, m->word[i - 1] % LINK_WAITERS, fds[i]);
 	l->complete = 1;
 	return 0;
 }
@@ -259,9 +283,8 @@ int link_to(const struct registry_hit *hit, struct link **ret)
 	if (!first)
 		return -ENOMEM;
 	waker_free(first);
-	struct rlimit file;
-	if (getrlimit(RLIMIT_FSIZE, &file) == 0 && file.rlim_cur < LINK_SIZE)
-		return -ENOMEM; /* ftruncate would raise SIGXFSZ */
+	if (!file_size_allowed(LINK_SIZE))
+		return -ENOMEM;
 	int fd = real.socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return -errno;
@@ -379,7 +402,7 @@ bool link_look(void)
 		struct link_msg m;
 		int fds[LINK_MSG_FDS];
 		int n = receive_message(fd, &m, fds);
-		if (n == -EAGAIN) {
+		if (n == -EAGAIN && !fdtab_get(fd)) { /* once: one that stays silent must not keep the others out */
 			pending = fdtab_own(fd);
 			break;
 		}
@@ -402,29 +425,30 @@ void link_receive(struct link *l)
 	if (l->socket < 0)
 		return;
 	int saved = errno;
-	for (;;) {
+	own_lock(&receive_lock);
+	while (l->socket >= 0) {
 		struct link_msg m;
 		int fds[LINK_MSG_FDS];
 		int n = receive_message(l->socket, &m, fds);
 		if (n == -EAGAIN)
 			break;
 		if (n < 0) {
+			int gone = l->socket;
 			l->dead = 1;
-			fdtab_disown(l->socket);
 			l->socket = -1;
+			fdtab_disown(gone);
 			break;
 		}
 		if (m.kind == LINK_ANSWER && !l->complete && m.from == l->peer && take_wakers(l, &m, fds, n) == 0)
 			continue;
-		if (m.kind == LINK_WAKEFD && n == 1) {
-			int word = m.index % LINK_WAITERS;
-			fdtab_disown(l->peer_wakefd[word]);
-			l->peer_wakefd[word] = fdtab_own(fds[0]);
+		if (m.kind == LINK_WAKEFD && n == 1 && wakefd(fds[0])) {
+			set_wakefd(l, m.index % LINK_WAITERS, fds[0]);
 			continue;
 		}
 		while (n)
 			quiet_close(fds[--n]);
 	}
+	own_unlock(&receive_lock);
 	errno = saved;
 }
 
@@ -512,6 +536,11 @@ static bool peer_gone(struct link *l)
 void link_reap(void)
 {
 	int saved = errno;
+	critical_enter();
+	if (pthread_mutex_trylock(&link_walk_lock)) { /* somebody walks over them: another time */
+		critical_leave();
+		return;
+	}
 	own_lock(&links_lock);
 	for (struct link **at = &links, *l; (l = *at);) {
 		if (l->lanes_open || !peer_gone(l)) {
@@ -520,29 +549,30 @@ void link_reap(void)
 		}
 		*at = l->next;
 		fdtab_disown(l->socket);
-		for (int w = 0; w < LINK_WAITERS; w++)
-			fdtab_disown(l->peer_wakefd[w]);
-		if (l->peer_epochs)
-			munmap((void *)l->peer_epochs, sizeof(*l->peer_epochs));
 		link_discard(l);
 		memory_use->links_open--;
 		memory_use->ring_reserved -= LINK_SIZE;
 	}
 	own_unlock(&links_lock);
+	own_unlock(&link_walk_lock);
 	errno = saved;
 }
 
 void link_fork_child(void)
 {
 	pthread_mutex_init(&links_lock, NULL);
+	pthread_mutex_init(&receive_lock, NULL);
+	pthread_mutex_init(&link_walk_lock, NULL);
 	identity_renew();
 	if (rendezvous >= 0)
 		fdtab_disown(rendezvous);
 	if (pending >= 0)
 		fdtab_disown(pending);
 	rendezvous = pending = -1;
-	for (struct link *l = links; l; l = l->next)
+	for (struct link *l = links; l; l = l->next) {
 		l->inherited = 1;
+		l->sent_wakefds = 0; /* those were the parent's words */
+	}
 }
 
 void link_forget(void)

@@ -15,7 +15,7 @@ struct link {
 	struct link *next;
 	uint32_t serial;         /* in this process, from 1 */
 	uint8_t side;            /* ours: 0 acceptor, 1 connector */
-	uint8_t complete;        /* the peer's epochs and wake-up fds are here */
+	_Atomic uint8_t complete;        /* the peer's epochs and wake-up fds are here */
 	uint8_t dead;            /* the peer has gone, or broke the format: no new lanes */
 	uint8_t inherited;       /* made by the process that forked us: serves the lanes we inherited */
 	uint64_t peer;           /* identity token of the peer */
@@ -24,8 +24,8 @@ struct link {
 	struct link_lane *lane;
 	uint8_t *rings;
 	int socket;              /* to the peer */
-	const struct link_epochs *peer_epochs;
-	int peer_wakefd[LINK_WAITERS];           /* -1 none */
+	const struct link_epochs *_Atomic peer_epochs;
+	_Atomic int peer_wakefd[LINK_WAITERS];           /* -1 none */
 	_Atomic uint32_t woken[LINK_WAITERS];    /* last epoch that we woke: written after the wake-up, never before */
 	uint32_t offers_seen;    /* connector: offers taken so far */
 	uint32_t lanes_used;     /* acceptor: lanes ever used */
@@ -38,13 +38,16 @@ struct link {
 
 extern struct link *links;                    /* appended to, under links_lock */
 extern pthread_mutex_t links_lock;
+/* Held by whoever walks over the links without links_lock and looks into them, and by whoever gives links back.
+ * Taken by trylock only, before every other lock but those of a direction. */
+extern pthread_mutex_t link_walk_lock;
 extern _Atomic uint32_t links_any;     /* a link was ever made in this process */
 
 /* Acceptor: the link to that process, knocking where there is none; held for one lane (lanes_open), which
  * link_lane_new or link_lane_done gives back. 0 or -errno: -EAGAIN (its backlog is full),
  * -ENFILE (own fd budget), -ESRCH (nobody there), -EPERM (another user). */
 int link_to(const struct registry_hit *hit, struct link **ret);
-/* Connector: looks for a knock, takes it. Returns true when a new link was made. */
+/* Connector: looks for a knock, takes it. Returns true when a new link was made. Caller holds link_walk_lock. */
 bool link_look(void);
 /* Makes this process's rendezvous socket. 0 or -errno. */
 int link_rendezvous(void);

@@ -18,6 +18,7 @@
 #include <alloca.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,6 +65,7 @@ void fork_child(int index)
 {
 	int saved = errno;
 	pthread_mutex_init(&switch_fork_lock, NULL);
+	registry_fork_child();
 	stats_fork_child(); /* first: until then we count in the parent's file */
 	if (family) {
 		family_fork_child(index);
@@ -82,7 +84,7 @@ void fork_child(int index)
 void fork_parent(int index, pid_t pid)
 {
 	int saved = errno;
-	if (family)
+	if (family && pid != FORK_UNKNOWN)
 		family_fork_parent(index, pid);
 	pthread_mutex_unlock(&switch_fork_lock);
 	critical_leave();
@@ -91,13 +93,43 @@ void fork_parent(int index, pid_t pid)
 
 static pid_t do_fork(pid_t (*real_fork)(void))
 {
+	self_thread.forking = 1;
 	int index = fork_prepare(true);
 	pid_t pid = real_fork();
 	if (pid == 0)
 		fork_child(index);
 	else
 		fork_parent(index, pid);
+	self_thread.forking = 0;
 	return pid;
+}
+
+/* Forks that libc makes inside other calls (forkpty). */
+static int inner_index; /* lock: switch_fork_lock */
+
+static void inner_prepare(void)
+{
+	if (!self_thread.forking)
+		inner_index = fork_prepare(true);
+}
+
+static void inner_parent(void)
+{
+	if (!self_thread.forking)
+		fork_parent(inner_index, FORK_UNKNOWN);
+}
+
+static void inner_child(void)
+{
+	if (!self_thread.forking)
+		fork_child(inner_index);
+}
+
+void process_watch_forks(void)
+{
+	static _Atomic int once;
+	if (!atomic_exchange(&once, 1))
+		pthread_atfork(inner_prepare, inner_parent, inner_child);
 }
 
 EXPORT pid_t fork(void)

@@ -9,6 +9,9 @@
 int fork_prepare(bool identity);
 void fork_child(int index);
 void fork_parent(int index, pid_t pid);
+#define FORK_UNKNOWN ((pid_t)-2) /* to fork_parent: the child writes its pid itself */
+/* Registers for the forks that libc makes inside other calls; at the first connection. */
+void process_watch_forks(void);
 
 /* clone, clone3 and fork by syscall(). */
 long clone_by_number(long number, const long *a);

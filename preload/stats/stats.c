@@ -54,7 +54,7 @@ static uint64_t start_time(void)
 void stats_start(void)
 {
 	int saved = errno;
-	if (header || !registry_dir()[0])
+	if (header || !registry_dir()[0] || !file_size_allowed(FILE_SIZE))
 		return;
 	snprintf(path, sizeof(path), "%s/proc-%u-%d", registry_dir(), geteuid(), getpid());
 	unlink(path); /* of a dead process with our pid */

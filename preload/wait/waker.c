@@ -5,6 +5,7 @@
 #include "preload/fdtab.h"
 #include "preload/proc/inside.h"
 #include "preload/real.h"
+#include "preload/state.h"
 #include "preload/sock.h"
 #include "preload/stats/stats.h"
 
@@ -38,6 +39,8 @@ static __thread int thread_epfd __attribute__((tls_model("initial-exec")));
 struct link_epochs *waker_epochs(int *ret_fd)
 {
 	if (!epochs) {
+		if (!file_size_allowed(sizeof(struct link_epochs)))
+			return NULL;
 		int fd = memfd_create("hasten-epochs", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 		if (fd < 0)
 			return NULL;
@@ -93,6 +96,19 @@ static struct waker *waker_reuse(void)
 	return found;
 }
 
+/* Peers hold it too, of other users perhaps. As a semaphore with a count that nobody lives to read down it cannot be
+ * silenced by one of them for the others (at zero a write wakes nobody), and a write of zero always fits. */
+static int wakefd(void)
+{
+	int fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE);
+	uint64_t many = 1ull << 62;
+	if (fd >= 0 && quiet_write(fd, &many, sizeof(many)) != sizeof(many)) {
+		quiet_close(fd);
+		return -1;
+	}
+	return fd;
+}
+
 struct waker *waker_new(void)
 {
 	struct waker *made = NULL;
@@ -105,7 +121,7 @@ struct waker *waker_new(void)
 	own_lock(&waker_lock);
 	int w = word_claim();
 	if (w >= 0) {
-		int fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
+		int fd = wakefd();
 		if (fd >= 0) {
 			wakers[w].word = w;
 			wakers[w].eventfd = fdtab_own(fd);
@@ -193,11 +209,9 @@ void waker_sleep(struct waker *w)
 	inside_record(INSIDE_ASLEEP, w);
 	lock_word(w->word);
 	uint32_t e = atomic_load_explicit(&epochs->w[w->word].epoch, memory_order_relaxed);
-	/* seq_cst: published before the caller's last look (fence on the other side: ring_publish) */
-	if (sleepers[w->word]++ == 0)
-		atomic_store(&epochs->w[w->word].epoch, e + 1);
-	else
-		atomic_store(&epochs->w[w->word].epoch, e); /* the fence alone */
+	/* seq_cst: published before the caller's last look (fence on the other side: ring_publish). A new epoch for every
+	 * sleeper: a peer that has woken the others of this word by the old one would not do so again. */
+	atomic_store(&epochs->w[w->word].epoch, sleepers[w->word]++ == 0 ? e + 1 : e + 2);
 	atomic_store_explicit(&word_lock[w->word], 0, memory_order_release);
 	critical_leave();
 }

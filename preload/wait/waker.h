@@ -1,6 +1,6 @@
 /* Sleeping and waking. A wake-up word (epoch) lives in this family's epochs memfd, which only the family can write;
- * it is odd while somebody sleeps on it. Its eventfd is created at 1, registered edge-triggered, never read, and
- * woken by writing 0: it is never full and nobody takes a wake from another.
+ * it is odd while somebody sleeps on it. Its eventfd is never at zero, registered edge-triggered, never read,
+ * and woken by writing 0: it is never full and nobody takes a wake from another.
  *
  * An epoll set and a thread that blocks are sleepers; each uses a word. Words are few (LINK_WAITERS a family): when
  * they run out sleepers share one and wake in vain. */
