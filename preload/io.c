@@ -442,6 +442,8 @@ ssize_t io_receive(struct sock *s, int fd, const struct iovec *iov, size_t n_iov
 		if (!deadline)
 			deadline = timeout_of(t, s->fd, SO_RCVTIMEO);
 		look = false;
+		if (self_thread.signals_norestart != norestart)
+			return done ? (ssize_t)done : -EINTR; /* it came before the wait: the kernel would not begin one */
 		int w = wait_sock(s, s->fd, EPOLLIN, deadline, &look);
 		if (w == -ETIMEDOUT)
 			return done ? (ssize_t)done : -EAGAIN;
@@ -535,6 +537,8 @@ ssize_t io_send(struct sock *s, int fd, const struct iovec *iov, size_t n_iov, i
 		if (!deadline)
 			deadline = timeout_of(t, s->fd, SO_SNDTIMEO);
 		bool look;
+		if (self_thread.signals_norestart != norestart)
+			return done ? (ssize_t)done : -EINTR;
 		int w = wait_sock(s, s->fd, EPOLLOUT, deadline, &look);
 		if (w == -ETIMEDOUT)
 			return done ? (ssize_t)done : -EAGAIN;

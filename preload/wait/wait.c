@@ -102,6 +102,7 @@ int wait_sock(struct sock *s, int fd, uint32_t events, uint64_t deadline, bool *
 {
 	struct slot *t = s->slot;
 	struct one o = {s, events};
+	uint32_t signals = self_thread.signals;
 	*ret_kernel = false;
 	bool agreed = events & EPOLLIN && t->rx.mode == MODE_AGREED; /* only the kernel can bring the marker */
 	uint64_t now = deadline == UINT64_MAX ? 0 : now_ns();
@@ -139,7 +140,9 @@ int wait_sock(struct sock *s, int fd, uint32_t events, uint64_t deadline, bool *
 	}
 	int r = 0;
 	struct pollfd p[2] = {{fd, events & EPOLLIN ? POLLIN | POLLRDHUP : POLLRDHUP, 0}, {epfd, POLLIN, 0}};
-	if (!changed(&o)) { /* the last look, after "asleep" was published */
+	if (self_thread.signals != signals) {
+		r = -EINTR; /* a handler ran while we spun */
+	} else if (!changed(&o)) { /* the last look, after "asleep" was published */
 		COUNT(sleeps, 1);
 		r = real.ppoll(p, w ? 2 : 1, timeout, NULL);
 		if (r < 0)
