@@ -38,3 +38,4 @@ preload/exports: preload/calls.def preload/local.mk
 		$(SED) -n 's/^CALL([^,]*, *\([A-Za-z0-9_]*\),.*/\1/p' $(srcdir)/preload/calls.def && \
 		printf '%s\n' execl execle execlp vfork; } | LC_ALL=C sort >$@.tmp && mv $@.tmp $@
 CLEANFILES += preload/exports
+EXTRA_DIST += preload/PROTOCOL.md
