@@ -1,6 +1,7 @@
 /* Calls on descriptors: what a number means changes here. */
 #include "preload/interpose.h"
 #include "preload/io.h"
+#include "preload/proc/limits.h"
 #include "preload/proc/process.h"
 #include "preload/quiet.h"
 #include "preload/real.h"
@@ -107,6 +108,10 @@ static int also(int fd, int r)
 EXPORT int dup(int fd)
 {
 	ENSURE_REAL();
+	if (unlikely(fd_kind(fdtab_get(fd)) == FD_OWN)) {
+		errno = EBADF;
+		return -1;
+	}
 	return also(fd, real.dup(fd));
 }
 
@@ -123,7 +128,7 @@ EXPORT int dup2(int fd, int to)
 {
 	ENSURE_REAL();
 	if (!replaceable(fd, to)) {
-		errno = EBADF; /* beyond the program's limit of open files */
+		errno = limits_within(to) ? EBUSY : EBADF;
 		return -1;
 	}
 	int r = real.dup2(fd, to);
@@ -136,7 +141,7 @@ EXPORT int dup3(int fd, int to, int flags)
 	if (fd == to || flags & ~O_CLOEXEC)
 		return real.dup3(fd, to, flags);
 	if (!replaceable(fd, to)) {
-		errno = EBADF;
+		errno = limits_within(to) ? EBUSY : EBADF;
 		return -1;
 	}
 	return also(fd, real.dup3(fd, to, flags));
@@ -144,6 +149,10 @@ EXPORT int dup3(int fd, int to, int flags)
 
 static int control(int fd, int cmd, void *arg)
 {
+	if (unlikely(fd_kind(fdtab_get(fd)) == FD_OWN)) {
+		errno = EBADF;
+		return -1;
+	}
 	struct sock *s = self_thread.vfork_child ? NULL : fdtab_sock(fd);
 	if (s && cmd == F_SETFL && s->slot && (long)arg & O_ASYNC)
 		switch_leave(s, fd, REASON_SOCKOPT); /* SIGIO is the kernel's to send */

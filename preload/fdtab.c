@@ -1,4 +1,5 @@
 #include "preload/fdtab.h"
+#include "preload/proc/limits.h"
 #include "preload/quiet.h"
 #include "preload/real.h"
 #include "preload/stats/stats.h"
@@ -6,7 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 _Atomic(uintptr_t) *_Atomic fdtab_top[FDTAB_TOP];
@@ -36,23 +36,9 @@ uintptr_t fdtab_set(int fd, uintptr_t entry)
 
 int fdtab_own(int fd)
 {
-	struct rlimit had, room;
-	int high = -1;
 	if (fd < 0 || fdtab_get(fd) == FD_OWN)
 		return fd;
-	/* Numbers above the program's soft limit are never handed to it: the limit is raised for this one call only.
-	 * Where the hard limit allows nothing above, take the top of the soft limit. */
-	if (prlimit(0, RLIMIT_NOFILE, NULL, &had) == 0) {
-		rlim_t from = had.rlim_cur;
-		room = had;
-		room.rlim_cur = had.rlim_max;
-		if (had.rlim_max > had.rlim_cur && had.rlim_cur < (1u << 30) && prlimit(0, RLIMIT_NOFILE, &room, NULL) == 0) {
-			high = real.fcntl(fd, F_DUPFD_CLOEXEC, (int)from);
-			prlimit(0, RLIMIT_NOFILE, &had, NULL);
-		}
-		if (high < 0 && from > 64)
-			high = real.fcntl(fd, F_DUPFD_CLOEXEC, (int)(from < (1u << 30) ? from : 1u << 30) - (from > 1024 ? 256 : 16));
-	}
+	int high = limits_away(fd);
 	if (high >= 0) {
 		quiet_close(fd);
 		fd = high;

@@ -6,6 +6,7 @@
 #include "preload/io.h"
 #include "preload/link/link.h"
 #include "preload/proc/inside.h"
+#include "preload/proc/limits.h"
 #include "preload/proc/process.h"
 #include "preload/real.h"
 #include "preload/sock.h"
@@ -58,12 +59,14 @@ int fork_prepare(bool identity)
 			index = family_fork_prepare();
 		sock_each(share, &index);
 	}
+	limits_hold();
 	return index;
 }
 
 void fork_child(int index)
 {
 	int saved = errno;
+	limits_fork_child();
 	pthread_mutex_init(&switch_fork_lock, NULL);
 	registry_fork_child();
 	stats_fork_child(); /* first: until then we count in the parent's file */
@@ -84,6 +87,7 @@ void fork_child(int index)
 void fork_parent(int index, pid_t pid)
 {
 	int saved = errno;
+	limits_release();
 	if (family && pid != FORK_UNKNOWN)
 		family_fork_parent(index, pid);
 	pthread_mutex_unlock(&switch_fork_lock);
@@ -319,7 +323,10 @@ EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_acti
 {
 	ENSURE_REAL();
 	exec_leave();
-	return real.posix_spawn(pid, path, actions, attr, argv, WITH_PRELOAD(envp));
+	limits_hold();
+	int r = real.posix_spawn(pid, path, actions, attr, argv, WITH_PRELOAD(envp));
+	limits_release();
+	return r;
 }
 
 EXPORT int posix_spawnp(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
@@ -327,7 +334,10 @@ EXPORT int posix_spawnp(pid_t *pid, const char *path, const posix_spawn_file_act
 {
 	ENSURE_REAL();
 	exec_leave();
-	return real.posix_spawnp(pid, path, actions, attr, argv, WITH_PRELOAD(envp));
+	limits_hold();
+	int r = real.posix_spawnp(pid, path, actions, attr, argv, WITH_PRELOAD(envp));
+	limits_release();
+	return r;
 }
 
 EXPORT int posix_spawn_file_actions_adddup2(posix_spawn_file_actions_t *actions, int fd, int to)
@@ -351,7 +361,10 @@ EXPORT FILE *popen(const char *command, const char *mode)
 {
 	ENSURE_REAL();
 	exec_leave();
-	return real.popen(command, mode);
+	limits_hold();
+	FILE *f = real.popen(command, mode);
+	limits_release();
+	return f;
 }
 
 /* The end of the process is the last close of what it alone holds. */

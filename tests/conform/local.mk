@@ -25,6 +25,7 @@ conform_programs = \
 	tests/conform/jumps \
 	tests/conform/killed \
 	tests/conform/left-waits \
+	tests/conform/limits \
 	tests/conform/nonblocking \
 	tests/conform/passing \
 	tests/conform/queues \
