@@ -34,6 +34,8 @@ struct slot_dir {
 	uint8_t shut;             /* this direction was shut down by us */
 	uint8_t orphaned;         /* its last holder was killed inside: what it had taken from the kernel is not known */
 	uint8_t marker_done;      /* rx, in MODE_LANE: no marker byte is ahead in the kernel any more */
+	_Atomic uint32_t guests;  /* rx: relays that have lent bytes ahead to another program (relay.c) */
+	_Atomic uint32_t asked, answered; /* rx: to them, what was read of that; their answers */
 };
 
 struct slot {

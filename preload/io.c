@@ -4,6 +4,7 @@
 #include "preload/link/ring.h"
 #include "preload/quiet.h"
 #include "preload/real.h"
+#include "preload/relay.h"
 #include "preload/state.h"
 #include "preload/stats/stats.h"
 #include "preload/switch.h"
@@ -402,6 +403,8 @@ ssize_t io_receive(struct sock *s, int fd, const struct iovec *iov, size_t n_iov
 	}
 	if (!total)
 		return 0;
+	if (unlikely(atomic_load_explicit(&t->rx.guests, memory_order_relaxed)))
+		relay_settle(t);
 	size_t low = s->lowat ? s->lowat : 1, want = flags & MSG_WAITALL || low > total ? total : low;
 	for (;;) {
 		bool locked = lock_dir(s, &t->rx);

@@ -1,10 +1,12 @@
 /* Both directions back to the kernel, with nothing left behind: the descriptor is about to leave us, or libc will
  * use it past us. What is unread in the ring is put into the writer's own kernel socket, a copy of which we take
- * from its process (pidfd_getfd): it arrives in our socket behind whatever is there, as if it had never left it. */
+ * from its process (pidfd_getfd): it arrives in our socket behind whatever is there, as if it had never left it. Where
+ * that cannot be done a relay process stays between (relay.c). */
 #include "preload/io.h"
 #include "preload/link/link.h"
 #include "preload/quiet.h"
 #include "preload/real.h"
+#include "preload/relay.h"
 #include "preload/state.h"
 #include "preload/stats/stats.h"
 #include "preload/switch.h"
@@ -14,6 +16,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sockios.h>
+#include <netinet/tcp.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -43,12 +46,13 @@ static int writers_socket(struct slot *t)
 	return fd;
 }
 
-/* Has the writer's running promotion been decided? It ends within one system call of the writer. */
+/* Has the writer's promotion to generation gen been decided, and is it known how long the marker is? It ends within one
+ * system call of the writer; one that was stopped or killed inside it decides nothing. */
 static bool settled(struct link_dir *d, uint32_t gen)
 {
 	for (int i = 0; i < 200; i++) {
-		struct link_slot *slot = &d->slot[(gen + 1) & 1];
-		bool published = atomic_load(&slot->gen) == gen + 1 && atomic_load(&slot->x) != OFFSET_NONE;
+		struct link_slot *slot = &d->slot[gen & 1];
+		bool published = atomic_load(&slot->gen) == gen && atomic_load(&slot->x) != OFFSET_NONE;
 		bool unread = head_pos(atomic_load(&d->head)) != atomic_load(&d->tail);
 		if (published ? atomic_load(&slot->mlen) != 0 : !unread)
 			return true;
@@ -57,106 +61,206 @@ static bool settled(struct link_dir *d, uint32_t gen)
 	return false;
 }
 
-/* Under rx lock, gate closed. Reads what is ahead in stream order: kernel bytes up to X, the marker, ring bytes. */
-static ssize_t pull(struct sock *s, int fd, uint8_t *to, size_t room)
+/* What lies ahead in stream order: kernel bytes up to X, marker bytes, ring bytes. */
+struct ahead {
+	uint64_t kernel;
+	uint64_t marker;
+	size_t ring;
+};
+
+/* Under rx lock, gate closed, settled. */
+static struct ahead look_ahead(struct slot *t, uint32_t gen)
 {
-	struct slot *t = s->slot;
-	struct link_dir *d = rx_dir(t);
-	size_t n = 0;
-	if (t->rx.mode == MODE_AGREED) {
-		struct link_slot *slot = &d->slot[(t->rx.gen + 1) & 1];
-		if (atomic_load(&slot->gen) != t->rx.gen + 1 || atomic_load(&slot->x) == OFFSET_NONE)
-			return 0; /* nothing was promoted */
-		uint64_t x = atomic_load(&slot->x);
-		while (t->rx.consumed < x) {
-			ssize_t r = real.recv(fd, to + n, x - t->rx.consumed < room - n ? x - t->rx.consumed : room - n, MSG_DONTWAIT);
-			if (r <= 0)
-				return -EBUSY;
-			n += r;
-			t->rx.consumed += r;
-		}
-		t->rx.gen++;
-		t->rx.marker_done = 0;
-		atomic_store(&t->rx.mode, MODE_LANE);
+	struct link_slot *slot = &rx_dir(t)->slot[gen & 1];
+	struct ahead a = {0, 0, ring_unread(rx_ring(t))};
+	if (a.ring == SIZE_MAX)
+		a.ring = 0; /* a lie: the peer loses its own bytes */
+	if (t->rx.mode == MODE_AGREED && (atomic_load(&slot->gen) != gen || atomic_load(&slot->x) == OFFSET_NONE)) {
+		a.ring = 0; /* nothing was promoted */
+		return a;
 	}
-	struct link_slot *slot = &d->slot[t->rx.gen & 1];
-	uint64_t x = atomic_load(&slot->x);
+	uint64_t x = atomic_load(&slot->x), at = t->rx.consumed;
 	uint32_t mlen = atomic_load(&slot->mlen);
 	if (mlen > MARKER_SIZE)
-		mlen = MARKER_SIZE; /* a lie: the peer loses its own bytes */
-	while (!t->rx.marker_done && t->rx.consumed - x < mlen) {
-		uint8_t marker[MARKER_SIZE];
-		ssize_t r = real.recv(fd, marker, mlen - (t->rx.consumed - x), MSG_DONTWAIT);
-		if (r <= 0)
-			break;
-		t->rx.consumed += r;
+		mlen = MARKER_SIZE;
+	if (t->rx.mode == MODE_AGREED && x > at) {
+		a.kernel = x - at;
+		at = x;
 	}
-	t->rx.marker_done = 1;
-	struct iovec iov = {to + n, room - n};
-	struct iov_cursor c = {&iov, 1, 0};
-	return n + ring_copy(rx_ring(t), &c, 0, room - n);
+	if ((t->rx.mode == MODE_AGREED || !t->rx.marker_done) && x + mlen > at)
+		a.marker = x + mlen - at;
+	return a;
 }
 
+/* May what is ahead be put into the writer's socket, and does it fit there for sure? */
+static bool movable(struct slot *t, uint32_t gen, int theirs, size_t n, bool nothing_behind)
+{
+	struct link_dir *d = rx_dir(t);
+	struct tcp_info info;
+	socklen_t len = sizeof(info);
+	int room, out;
+	/* The writer publishes P and then looks whether somebody moves; we have said so and look at P. After P he writes
+	 * to the kernel when he likes, past what we move, unless he is ourselves and this is the only thread. */
+	if (atomic_load(&d->slot[gen & 1].p) != OFFSET_NONE &&
+	    !(alone() && nothing_behind && atomic_load(&t->lane->end[t->side ^ 1].pid) == getpid()))
+		return false;
+	if (atomic_load(&d->end) || real.getsockopt(theirs, IPPROTO_TCP, TCP_INFO, &info, &len) < 0 ||
+	    (info.tcpi_state != TCP_ESTABLISHED && info.tcpi_state != TCP_CLOSE_WAIT))
+		return false; /* behind a FIN nothing can be put */
+	len = sizeof(room);
+	/* half: what the kernel's own bookkeeping takes of a send buffer */
+	return real.getsockopt(theirs, SOL_SOCKET, SO_SNDBUF, &room, &len) == 0 && real.ioctl(theirs, SIOCOUTQ, &out) == 0 &&
+	       n <= (size_t)room / 2 && (size_t)out <= (size_t)room / 2 - n;
+}
+
+/* Under rx lock. Takes n bytes that SIOCINQ has counted; to NULL: drops them. */
+static bool take_kernel(struct slot *t, int fd, uint8_t *to, uint64_t n)
+{
+	uint8_t drop[MARKER_SIZE];
+	for (uint64_t done = 0; done < n;) {
+		ssize_t r = quiet_recv(fd, to ? to + done : drop, n - done, MSG_DONTWAIT);
+		if (r < 0 && errno == EINTR)
+			continue;
+		if (r <= 0)
+			return false;
+		done += r;
+		t->rx.consumed += r;
+		if (!to)
+			t->rx.markers += r;
+	}
+	return true;
+}
+
+static int put_kernel(int fd, const uint8_t *from, size_t n)
+{
+	size_t done = 0;
+	for (int tries = 0; done < n && tries < 50;) {
+		ssize_t k = quiet_send(fd, from + done, n - done, MSG_DONTWAIT | MSG_NOSIGNAL);
+		if (k > 0) {
+			done += k;
+			continue;
+		}
+		if (errno != EAGAIN && errno != EINTR)
+			break;
+		usleep(1000);
+		tries++;
+	}
+	return done == n ? 0 : -EPIPE;
+}
+
+/* What is ahead goes into the writer's socket, out of which it comes to ours. 0; -EBUSY: nothing was touched. */
+static int move(struct slot *t, int fd, uint32_t gen, struct ahead a)
+{
+	int queued = 0, r = -EBUSY;
+	size_t n = a.kernel + a.ring;
+	uint8_t *buf = MAP_FAILED;
+	if (real.ioctl(fd, SIOCINQ, &queued) < 0 || (uint64_t)queued < a.kernel + a.marker)
+		return -EBUSY; /* not here yet */
+	int theirs = writers_socket(t);
+	if (theirs < 0)
+		return -EBUSY;
+	buf = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (buf == MAP_FAILED)
+		goto out;
+	atomic_store(&rx_dir(t)->mover, getpid()); /* seq_cst: before the look at P (switch_demote looks the other way) */
+	if (!movable(t, gen, theirs, n, (uint64_t)queued == a.kernel + a.marker))
+		goto out;
+	if (!take_kernel(t, fd, buf, a.kernel) || !take_kernel(t, fd, NULL, a.marker)) {
+		r = -EIO;
+		goto out;
+	}
+	t->rx.gen = gen;
+	t->rx.marker_done = 1;
+	atomic_store(&t->rx.mode, MODE_LANE);
+	struct iovec iov = {buf + a.kernel, a.ring};
+	struct iov_cursor c = {&iov, 1, 0};
+	if (a.ring && ring_copy(rx_ring(t), &c, 0, a.ring) != a.ring)
+		r = -EIO;
+	else
+		r = put_kernel(theirs, buf, n);
+	if (r == -EPIPE && !a.kernel)
+		r = -EBUSY; /* ended by the writer in this very moment: the ring still has all of it */
+	if (r == 0) {
+		COUNT(pulled_back, n);
+		ring_advance(rx_ring(t), a.ring);
+	}
+out:
+	atomic_store(&rx_dir(t)->mover, 0);
+	if (buf != MAP_FAILED)
+		munmap(buf, n);
+	real.close(theirs);
+	return r;
+}
+
+/* Under rx lock. */
 static int leave_rx(struct sock *s, int fd)
 {
 	struct slot *t = s->slot;
 	struct link_dir *d = rx_dir(t);
-	int r = 0, theirs = -1;
-	uint8_t *buf = NULL;
-	size_t room = 0;
 	if (t->rx.mode == MODE_KERNEL)
 		return 0;
 	atomic_fetch_or(&d->head, 1); /* no byte enters the ring from here on */
-	if (t->rx.mode == MODE_AGREED && !settled(d, t->rx.gen))
+	uint32_t gen = t->rx.gen + (t->rx.mode == MODE_AGREED);
+	if (!settled(d, gen))
 		return -EBUSY;
-	size_t unread = ring_unread(rx_ring(t));
-	int queued = 0;
-	real.ioctl(fd, SIOCINQ, &queued);
-	if (unread == SIZE_MAX || (t->rx.mode == MODE_AGREED && !unread))
-		goto done;
-	room = unread + (queued > 0 ? queued : 0) + 4096;
-	buf = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (buf == MAP_FAILED)
-		return -ENOMEM;
-	bool demoted = t->rx.mode == MODE_LANE && atomic_load(&d->slot[t->rx.gen & 1].p) != OFFSET_NONE;
-	ssize_t n = pull(s, fd, buf, room);
-	if (n < 0) {
-		r = n;
-		goto out;
-	}
-	int after = 0;
-	real.ioctl(fd, SIOCINQ, &after);
-	if (n > 0 && ((demoted && after > 0) || atomic_load(&d->end))) {
-		r = -EBUSY; /* kernel bytes or FIN are behind these already */
-		goto out;
-	}
-	if (n > 0) {
-		theirs = writers_socket(t);
-		ssize_t done = 0;
-		while (theirs >= 0 && done < n) {
-			ssize_t k = real.send(theirs, buf + done, n - done, MSG_DONTWAIT | MSG_NOSIGNAL);
-			if (k <= 0)
-				break;
-			done += k;
+	struct ahead a = look_ahead(t, gen);
+	if (a.kernel || a.marker || a.ring) {
+		int r;
+		if (!a.kernel && !a.ring) {
+			/* the marker alone: it has nothing to overtake */
+			int queued = 0;
+			real.ioctl(fd, SIOCINQ, &queued);
+			r = (uint64_t)queued >= a.marker && take_kernel(t, fd, NULL, a.marker) ? 0 : -EBUSY;
+		} else {
+			r = move(t, fd, gen, a);
 		}
-		if (done < n) {
-			r = -EBUSY;
-			if (done)
-				log_message(LOG_ERROR, "fd %d: %zd of %zd bytes could not be moved to the kernel", fd, n - done, n);
-			goto out;
+		if (r < 0) {
+			atomic_store(&d->please, 1);
+			return r;
 		}
-		COUNT(pulled_back, n);
 	}
-	ring_advance(rx_ring(t), ring_unread(rx_ring(t)));
-done:
 	atomic_store(&t->rx.mode, MODE_KERNEL);
 	news_post(s->link, s->lane, t->side ^ 1); /* the writer waits for the empty ring */
-out:
-	if (theirs >= 0)
-		real.close(theirs);
-	if (buf)
-		munmap(buf, room);
+	return 0;
+}
+
+bool switch_drained(struct sock *s)
+{
+	struct slot *t = s->slot;
+	struct link_dir *d = rx_dir(t);
+	bool drained = true;
+	dir_lock(&t->rx);
+	if (t->rx.mode != MODE_KERNEL) {
+		uint32_t gen = t->rx.gen + (t->rx.mode == MODE_AGREED);
+		struct link_slot *slot = &d->slot[gen & 1];
+		bool published = atomic_load(&slot->gen) == gen && atomic_load(&slot->x) != OFFSET_NONE;
+		drained = head_gated(atomic_load(&d->head)) && head_pos(atomic_load(&d->head)) == atomic_load(&d->tail) &&
+			  (t->rx.mode == MODE_AGREED ? !published : t->rx.marker_done);
+		if (drained) {
+			atomic_store(&t->rx.mode, MODE_KERNEL);
+			news_post(s->link, s->lane, t->side ^ 1);
+		}
+	}
+	dir_unlock(&t->rx);
+	return drained;
+}
+
+int switch_leave_in(struct sock *s, int fd)
+{
+	struct slot *t = s->slot;
+	int saved = errno, quiet = quiet_begin();
+	dir_lock(&t->rx);
+	int r = leave_rx(s, fd);
+	dir_unlock(&t->rx);
+	quiet_end(quiet);
+	errno = saved;
 	return r;
+}
+
+/* Does the descriptor go where no code of ours follows? Else the ring is drained by our own receives. */
+static bool goes_away(enum reason why)
+{
+	return why == REASON_PASSED || why == REASON_STDIO || why == REASON_SOCKOPT || why == REASON_IO_URING;
 }
 
 int switch_leave(struct sock *s, int fd, enum reason why)
@@ -178,14 +282,14 @@ int switch_leave(struct sock *s, int fd, enum reason why)
 		switch_demote(s);
 	t->tx.reason = why;
 	dir_unlock(&t->tx);
-	dir_lock(&t->rx);
-	int r = leave_rx(s, fd);
-	if (r == 0)
+	int r = switch_leave_in(s, fd);
+	if (r == 0 || goes_away(why))
 		t->rx.reason = why;
-	dir_unlock(&t->rx);
 	stats_row_update(s);
 	waitset_modes_changed(s, false);
 	waitset_kick(s);
+	if (r < 0 && goes_away(why))
+		r = relay_start(s, fd, why);
 	if (r < 0)
 		log_message(LOG_WARNING, "fd %d: bytes stay in shared memory (%s)", fd, strerror(-r));
 	quiet_end(quiet);

@@ -342,11 +342,22 @@ no:
 	return 0;
 }
 
+/* A leaving reader that has begun to move the ring's rest before it could see P: nothing of ours may overtake that. It
+ * takes as long as one send; one that was killed moves nothing any more, and one that lies spoils its own bytes. */
+static void wait_for_mover(struct link_dir *d)
+{
+	int pid, saved = errno;
+	for (int i = 0; i < 400 && (pid = atomic_load(&d->mover)) > 0 && (kill(pid, 0) == 0 || errno == EPERM); i++)
+		usleep(50);
+	errno = saved;
+}
+
 void switch_demote(struct sock *s)
 {
 	struct slot *t = s->slot;
 	struct link_dir *d = tx_dir(t);
-	atomic_store(&d->slot[t->tx.gen & 1].p, head_pos(atomic_load(&d->head)));
+	atomic_store(&d->slot[t->tx.gen & 1].p, head_pos(atomic_load(&d->head))); /* seq_cst: before the look at the mover */
+	wait_for_mover(d);
 	atomic_store(&t->tx.mode, MODE_KERNEL);
 	t->tx.reason = t->never ? t->never : t->fin_seen ? REASON_ENDED : REASON_PEER_ASKED;
 	COUNT(demotions, 1);

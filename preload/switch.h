@@ -30,8 +30,14 @@ bool switch_gate_closed(struct sock *s);
 /* Has the kernel socket seen FIN, RST or an error? */
 bool switch_peer_gone(int fd);
 /* Both directions to the kernel, for good, with nothing left behind in a ring: the descriptor is about to leave us
- * (exec, fd passing) or libc will use it past us. 0; -EBUSY: the rest could not be put into the kernel socket. */
+ * (exec, fd passing) or libc will use it past us. Where the rest cannot be put into the kernel socket the numbers get
+ * another socket, behind which a relay process serves the old one (relay.h). 0; -errno: bytes stay in the ring. */
 int switch_leave(struct sock *s, int fd, enum reason why);
+/* The receiving half of it, without a relay. Where several connections leave, first this for each of them: an end that
+ * has demoted what it sends forbids moving at the other. 0; -EBUSY: nothing was touched but the gate. */
+int switch_leave_in(struct sock *s, int fd);
+/* Gate closed: is nothing left but what the kernel has? Then the direction is the kernel's. */
+bool switch_drained(struct sock *s);
 /* All connections of this process (io_uring, credentials). */
 void switch_leave_all(enum reason why);
 

@@ -54,6 +54,7 @@ struct link_dir {
 	_Atomic uint64_t tail __attribute__((aligned(64)));
 	_Atomic uint32_t ack;        /* last generation that the reader has gone through */
 	_Atomic uint32_t please;     /* the reader asks the writer to go back to the kernel */
+	_Atomic int32_t mover;       /* process that puts the rest of the ring into the writer's kernel socket, 0 none */
 };
 
 /* Written by one side of a lane, read by the other. */

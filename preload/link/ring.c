@@ -22,6 +22,7 @@ void ring_reset(struct ring r)
 	atomic_store_explicit(&d->tail, 0, memory_order_relaxed);
 	atomic_store_explicit(&d->ack, 0, memory_order_relaxed);
 	atomic_store_explicit(&d->please, 0, memory_order_relaxed);
+	atomic_store_explicit(&d->mover, 0, memory_order_relaxed);
 }
 
 void iov_advance(struct iov_cursor *c, size_t n)

@@ -176,7 +176,7 @@ EXPORT int daemon(int nochdir, int noclose)
 /* Descriptors that the next image would keep leave us: it does not know of the lane. */
 static void leave_kept(struct sock *s, void *arg)
 {
-	(void)arg;
+	bool both = *(bool *)arg;
 	if (!s->slot || !sock_watched(s))
 		return;
 	for (int fd = 0; fd <= fdtab_highest; fd++) {
@@ -184,7 +184,10 @@ static void leave_kept(struct sock *s, void *arg)
 			continue;
 		int flags = real.fcntl(fd, F_GETFD);
 		if (flags >= 0 && !(flags & FD_CLOEXEC)) {
-			switch_leave(s, fd, REASON_PASSED);
+			if (both)
+				switch_leave(s, fd, REASON_PASSED);
+			else
+				switch_leave_in(s, fd);
 			return;
 		}
 	}
@@ -192,8 +195,11 @@ static void leave_kept(struct sock *s, void *arg)
 
 void exec_leave(void)
 {
-	if (family && atomic_load(&links_any))
-		sock_each(leave_kept, NULL);
+	if (!family || !atomic_load(&links_any))
+		return;
+	/* Two ends of one connection may both be here: what one sends is moved before it is demoted. */
+	for (int both = 0; both < 2; both++)
+		sock_each(leave_kept, &(bool){both});
 }
 
 /* A copy of envp with our preload in it, where the program took it out. room: entries that fit. */

@@ -391,6 +391,36 @@ void waitset_forget(struct sock *s, int fd, bool last)
 	unlock(locked);
 }
 
+void waitset_replacing(struct sock *s, bool in_sets)
+{
+	bool locked = lock();
+	for (struct interest *i = s->interests, *next; i; i = next) {
+		next = i->next_of_sock;
+		struct epoll_event e;
+		if (in_sets)
+			real.epoll_ctl(i->hidden ? i->set->hidden : i->set->fd, EPOLL_CTL_DEL, i->fd, &e);
+		if (!in_sets || i->parked) {
+			interest_drop(i);
+			continue;
+		}
+		dequeue(i);
+		if (i->hidden)
+			atomic_fetch_sub(&i->set->n_lane, 1);
+		i->hidden = 0;
+	}
+	unlock(locked);
+}
+
+void waitset_replaced(struct sock *s)
+{
+	bool locked = lock();
+	for (struct interest *i = s->interests; i; i = i->next_of_sock) {
+		struct epoll_event e = {.events = native_events(i), .data = i->data};
+		real.epoll_ctl(i->set->fd, EPOLL_CTL_ADD, i->fd, &e);
+	}
+	unlock(locked);
+}
+
 static struct waitset *waitset_new(int fd)
 {
 	bool locked = lock();

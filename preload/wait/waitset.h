@@ -49,6 +49,10 @@ void waitset_modes_changed(struct sock *s, bool receiving);
 void waitset_wants_room(struct sock *s);
 /* The descriptor, or the last of its numbers, is closed. */
 void waitset_forget(struct sock *s, int fd, bool last);
+/* The numbers of s are about to get another, plain socket, and have got it. in_sets: its registrations follow, else (the
+ * sets are another process's too) they are left alone and forgotten here. */
+void waitset_replacing(struct sock *s, bool in_sets);
+void waitset_replaced(struct sock *s);
 /* Local news of a socket (another thread took bytes from the kernel, a shutdown): its sets look again. */
 void waitset_kick(struct sock *s);
 struct waitset *waitset_of(int epfd);
