@@ -24,6 +24,7 @@ conform_programs = \
 	tests/conform/halfclose \
 	tests/conform/jumps \
 	tests/conform/killed \
+	tests/conform/leaving \
 	tests/conform/left-waits \
 	tests/conform/limits \
 	tests/conform/nonblocking \
