@@ -60,7 +60,7 @@ struct registry {
 static char dir[64];
 static struct registry *own;
 static uint64_t netns;
-static uint64_t self;
+static _Atomic uint64_t self;
 static uint32_t uid; /* of the registry in use */
 static int32_t pid;  /* ours; 0 not asked yet, as after fork */
 static uint64_t seed;
@@ -90,8 +90,9 @@ uint64_t random64(void)
 
 uint64_t identity(void)
 {
-	if (!self)
-		self = random64();
+	uint64_t none = 0;
+	if (!atomic_load(&self))
+		atomic_compare_exchange_strong(&self, &none, random64()); /* one for all threads */
 	return self;
 }
 

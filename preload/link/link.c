@@ -30,6 +30,7 @@ _Atomic uint32_t links_any;
 /* One thread takes messages in at a time. A leaf: nothing is locked inside. */
 static pthread_mutex_t receive_lock = PTHREAD_MUTEX_INITIALIZER;
 static int rendezvous = -1;
+static pthread_mutex_t rendezvous_lock = PTHREAD_MUTEX_INITIALIZER;
 static int pending = -1; /* knocked, but its HELLO had not come */
 static uint32_t serial;
 
@@ -44,10 +45,8 @@ static socklen_t rendezvous_name(uint64_t process, struct sockaddr_un *ret)
 	return offsetof(struct sockaddr_un, sun_path) + 24;
 }
 
-int link_rendezvous(void)
+static int rendezvous_new(void)
 {
-	if (rendezvous >= 0)
-		return 0;
 	int fd = real.socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return -errno;
@@ -60,6 +59,16 @@ int link_rendezvous(void)
 	}
 	rendezvous = fdtab_own(fd);
 	return 0;
+}
+
+int link_rendezvous(void)
+{
+	if (rendezvous >= 0)
+		return 0;
+	own_lock(&rendezvous_lock); /* two threads that connect first at the same time */
+	int r = rendezvous >= 0 ? 0 : rendezvous_new();
+	own_unlock(&rendezvous_lock);
+	return r;
 }
 
 static bool same_user(int fd, uint32_t uid)
@@ -561,6 +570,7 @@ void link_reap(void)
 void link_fork_child(void)
 {
 	pthread_mutex_init(&links_lock, NULL);
+	pthread_mutex_init(&rendezvous_lock, NULL);
 	pthread_mutex_init(&receive_lock, NULL);
 	pthread_mutex_init(&link_walk_lock, NULL);
 	identity_renew();

@@ -23,6 +23,7 @@
 
 static struct link_epochs *epochs; /* shared by the family: mapped before any fork that matters */
 static int epochs_fd = -1;
+static pthread_mutex_t epochs_lock = PTHREAD_MUTEX_INITIALIZER; /* making them */
 static struct waker wakers[LINK_WAITERS]; /* this process's own, by word; eventfd 0 none */
 static uint64_t own_words;
 static uint32_t sleepers[LINK_WAITERS];
@@ -36,29 +37,36 @@ static pthread_once_t thread_once = PTHREAD_ONCE_INIT;
 static __thread struct waker *thread_waker __attribute__((tls_model("initial-exec")));
 static __thread int thread_epfd __attribute__((tls_model("initial-exec")));
 
+/* Once for the whole family: a link that was made over a second memory would be woken by words that nobody stores. */
+static struct link_epochs *epochs_new(void)
+{
+	if (!file_size_allowed(sizeof(struct link_epochs)))
+		return NULL;
+	int fd = memfd_create("hasten-epochs", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0)
+		return NULL;
+	void *map = MAP_FAILED;
+	if (ftruncate(fd, sizeof(struct link_epochs)) == 0)
+		map = mmap(NULL, sizeof(struct link_epochs), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	/* FUTURE_WRITE: our mapping stays writable, nobody can make another; without it (before 5.1) a peer could
+	 * keep us asleep */
+	if (map == MAP_FAILED ||
+	    real.fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) < 0) {
+		if (map != MAP_FAILED)
+			munmap(map, sizeof(struct link_epochs));
+		quiet_close(fd);
+		return NULL;
+	}
+	epochs_fd = fdtab_own(fd);
+	return map;
+}
+
 struct link_epochs *waker_epochs(int *ret_fd)
 {
-	if (!epochs) {
-		if (!file_size_allowed(sizeof(struct link_epochs)))
-			return NULL;
-		int fd = memfd_create("hasten-epochs", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-		if (fd < 0)
-			return NULL;
-		void *map = MAP_FAILED;
-		if (ftruncate(fd, sizeof(struct link_epochs)) == 0)
-			map = mmap(NULL, sizeof(struct link_epochs), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-		/* FUTURE_WRITE: our mapping stays writable, nobody can make another; without it (before 5.1) a peer could
-		 * keep us asleep */
-		if (map == MAP_FAILED ||
-		    real.fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) < 0) {
-			if (map != MAP_FAILED)
-				munmap(map, sizeof(struct link_epochs));
-			quiet_close(fd);
-			return NULL;
-		}
-		epochs_fd = fdtab_own(fd);
-		epochs = map;
-	}
+	own_lock(&epochs_lock);
+	if (!epochs)
+		epochs = epochs_new();
+	own_unlock(&epochs_lock);
 	if (ret_fd)
 		*ret_fd = epochs_fd;
 	return epochs;
@@ -274,6 +282,7 @@ void waker_fork_child(void)
 {
 	/* The words are the parent's: a child takes words of its own. The inherited descriptors go. */
 	pthread_mutex_init(&waker_lock, NULL);
+	pthread_mutex_init(&epochs_lock, NULL);
 	for (uint64_t m = own_words; m; m &= m - 1)
 		fdtab_disown(wakers[__builtin_ctzll(m)].eventfd);
 	own_words = 0;
