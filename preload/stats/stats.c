@@ -93,6 +93,31 @@ out:
 	errno = saved;
 }
 
+void stats_exec_begin(void)
+{
+	if (header)
+		unlink(path);
+}
+
+void stats_exec_failed(void)
+{
+	if (!header)
+		return;
+	/* A name that is gone does not come back: the same bytes in a new file, mapped where the old one was. */
+	size_t used = STATE_ROWS_OFFSET + rows_had * sizeof(struct state_row);
+	int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return;
+	if (fallocate(fd, 0, 0, used) < 0 || ftruncate(fd, FILE_SIZE) < 0 || pwrite(fd, header, used, 0) != (ssize_t)used ||
+	    mmap(header, FILE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
+		real.close(fd);
+		unlink(path);
+		return;
+	}
+	fdtab_disown(file);
+	file = fdtab_own(fd);
+}
+
 static void row_begin(struct state_row *r)
 {
 	atomic_fetch_add(&r->seq, 1); /* odd: readers wait; seq_cst keeps the stores behind it */

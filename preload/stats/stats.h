@@ -23,6 +23,9 @@ void stats_lane(struct sock *s, bool sent, size_t n);
 void stats_fork_child(void);
 /* At exit: the file goes; with HASTEN_COUNTERS=FILE one line is appended there. */
 void stats_stop(void);
+/* Around exec: the next image has this process's pid and none of its connections. Where exec fails the file is made again. */
+void stats_exec_begin(void);
+void stats_exec_failed(void);
 /* Bytes by the kernel of a connection that ends: for HASTEN_COUNTERS. */
 void stats_ended(struct sock *s, int fd);
 #endif

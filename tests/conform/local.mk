@@ -22,6 +22,7 @@ conform_programs = \
 	tests/conform/forks \
 	tests/conform/fortified \
 	tests/conform/halfclose \
+	tests/conform/images \
 	tests/conform/jumps \
 	tests/conform/killed \
 	tests/conform/leaving \
