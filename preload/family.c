@@ -119,7 +119,7 @@ bool slot_sole(struct slot *s)
 	bool sole = family_self >= 0;
 	for (int i = 0; i < FAMILY_PROCESSES / 64; i++) {
 		uint64_t others = s->holders[i];
-		if (i == family_self / 64)
+		if (family_self >= 0 && i == family_self / 64)
 			others &= ~(1ull << (family_self % 64));
 		for (; others; others &= others - 1) {
 			int index = i * 64 + __builtin_ctzll(others);

@@ -18,6 +18,7 @@
 #include "preload/fdtab.h"
 #include "preload/real.h"
 #include "preload/state.h"
+#include "preload/symbols.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -80,6 +81,7 @@ int limits_away(int fd)
 	return high;
 }
 
+/* EARLY: a sanitizer asks for limits while it starts, before instrumented code can run. */
 #define LIMITED(resource, call) ({ \
 	ENSURE_REAL(); \
 	bool ours_ = (resource) == RLIMIT_NOFILE; \
@@ -90,32 +92,32 @@ int limits_away(int fd)
 		own_unlock(&raise_lock); \
 	r_; })
 
-EXPORT int getrlimit(__rlimit_resource_t resource, struct rlimit *ret)
+EARLY EXPORT int getrlimit(__rlimit_resource_t resource, struct rlimit *ret)
 {
 	return LIMITED(resource, real.getrlimit(resource, ret));
 }
 
-EXPORT int setrlimit(__rlimit_resource_t resource, const struct rlimit *set)
+EARLY EXPORT int setrlimit(__rlimit_resource_t resource, const struct rlimit *set)
 {
 	return LIMITED(resource, real.setrlimit(resource, set));
 }
 
-EXPORT int prlimit(pid_t pid, enum __rlimit_resource resource, const struct rlimit *set, struct rlimit *ret)
+EARLY EXPORT int prlimit(pid_t pid, enum __rlimit_resource resource, const struct rlimit *set, struct rlimit *ret)
 {
 	return LIMITED(resource, real.prlimit(pid, resource, set, ret));
 }
 
-EXPORT int getrlimit64(__rlimit_resource_t resource, struct rlimit64 *ret)
+EARLY EXPORT int getrlimit64(__rlimit_resource_t resource, struct rlimit64 *ret)
 {
 	return LIMITED(resource, real.getrlimit64(resource, ret));
 }
 
-EXPORT int setrlimit64(__rlimit_resource_t resource, const struct rlimit64 *set)
+EARLY EXPORT int setrlimit64(__rlimit_resource_t resource, const struct rlimit64 *set)
 {
 	return LIMITED(resource, real.setrlimit64(resource, set));
 }
 
-EXPORT int prlimit64(pid_t pid, enum __rlimit_resource resource, const struct rlimit64 *set, struct rlimit64 *ret)
+EARLY EXPORT int prlimit64(pid_t pid, enum __rlimit_resource resource, const struct rlimit64 *set, struct rlimit64 *ret)
 {
 	return LIMITED(resource, real.prlimit64(pid, resource, set, ret));
 }
