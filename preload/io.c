@@ -639,7 +639,6 @@ bool io_close(struct sock *s, int fd)
 		reset = head_pos(head) > tail && !t->rx.shut;
 	if (t->tx.mode == MODE_LANE && !reset)
 		atomic_store(&tx_dir(t)->end, 1);
-	atomic_store(&t->lane->end[t->side].closed, 1);
 	news_post(s->link, s->lane, t->side ^ 1);
 	return reset;
 }

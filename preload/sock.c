@@ -129,7 +129,7 @@ void sock_drop_slot(struct sock *s)
 	if (!t)
 		return;
 	if (s->link)
-		link_lane_done(s->link, s->lane);
+		link_lane_done(s->link, s->lane, slot_sole(t));
 	s->link = NULL;
 	s->slot = NULL;
 	slot_drop(t);
@@ -139,12 +139,8 @@ void sock_plain(struct sock *s, enum reason why)
 {
 	log_message(LOG_DEBUG, "fd %d: stays on the kernel: %s", s->fd, reason_text(why));
 	unpublish(s);
-	if (s->slot) {
+	if (s->slot)
 		s->slot->tx.reason = s->slot->rx.reason = why;
-		/* A lane that was offered and refused: this side is through with it. */
-		if (s->slot->lane)
-			atomic_store(&s->slot->lane->end[s->slot->side].closed, 1);
-	}
 	s->reason = why;
 	if (!s->row)
 		stats_row_new(s, s->fd);

@@ -523,10 +523,13 @@ int link_lane_new(struct link *l)
 	return lane;
 }
 
-void link_lane_done(struct link *l, uint32_t lane)
+void link_lane_done(struct link *l, uint32_t lane, bool closed)
 {
 	own_lock(&links_lock);
 	l->by_lane[lane] = NULL;
+	/* After our own table: the acceptor may offer the lane again at once, and another thread take that offer. */
+	if (closed)
+		atomic_store(&l->lane[lane].end[l->side].closed, 1);
 	bool last = --l->lanes_open == 0;
 	if (l->side == 0 && !l->inherited && l->n_closing < LINK_LANES)
 		l->closing[l->n_closing++] = lane;

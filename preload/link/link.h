@@ -57,7 +57,8 @@ void link_receive(struct link *l);
 int link_announce(struct link *l, int word);
 /* Acceptor: an unused lane, reset; -1 none. */
 int link_lane_new(struct link *l);
-void link_lane_done(struct link *l, uint32_t lane);
+/* closed: nobody of this family uses the lane any more. */
+void link_lane_done(struct link *l, uint32_t lane, bool closed);
 /* Gives back links that have no lane in use and whose peer has gone. */
 void link_reap(void);
 /* The child of a fork: own rendezvous and identity; inherited links serve inherited lanes only. */

@@ -164,15 +164,18 @@ EXPORT int daemon(int nochdir, int noclose)
 /* The end of the process is the last close of what it alone holds. */
 static void last(struct sock *s, void *arg)
 {
-	(void)arg;
-	if (!s->slot || !s->slot->lane)
+	struct slot *t = s->slot;
+	if (!t || !t->lane)
 		return;
-	if (slot_sole(s->slot) && io_close(s, s->fd)) {
-		struct linger reset = {1, 0};
-		real.setsockopt(s->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+	/* Other threads may still run: no lock is taken and nothing that they use goes away. */
+	if (slot_sole(t)) {
+		if (io_close(s, s->fd)) {
+			struct linger reset = {1, 0};
+			real.setsockopt(s->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+		}
+		atomic_store(&t->lane->end[t->side].closed, 1);
 	}
-	slot_drop(s->slot);
-	s->slot = NULL;
+	release_slot(s, arg);
 }
 
 static void at_exit(void)
