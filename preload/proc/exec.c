@@ -129,7 +129,7 @@ static bool nothing_there(const char *path)
 	return nothing;
 }
 
-static void release_slot(struct sock *s, void *arg)
+void release_slot(struct sock *s, void *arg)
 {
 	(void)arg;
 	if (s->slot && family_self >= 0)
