@@ -6,6 +6,7 @@
 #include "preload/link/link.h"
 #include "preload/proc/limits.h"
 #include "preload/quiet.h"
+#include "preload/proc/process.h"
 #include "preload/real.h"
 #include "preload/sock.h"
 #include "preload/state.h"
