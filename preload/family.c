@@ -74,6 +74,12 @@ struct slot *slot_new(void)
 	return s;
 }
 
+void slot_release(struct slot *s)
+{
+	if (family_self >= 0)
+		atomic_fetch_and(&s->holders[family_self / 64], ~(1ull << (family_self % 64)));
+}
+
 static bool slot_held(struct slot *s)
 {
 	for (int i = 0; i < FAMILY_PROCESSES / 64; i++)

@@ -86,6 +86,9 @@ struct slot *slot_new(void);
 /* This process holds the slot no more; the last holder frees it. */
 void slot_drop(struct slot *s);
 
+/* The same without freeing it and without a lock: exec and exit. */
+void slot_release(struct slot *s);
+
 /* Is this process the only living holder? Finds killed processes. */
 bool slot_sole(struct slot *s);
 

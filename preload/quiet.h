@@ -6,6 +6,7 @@
 #include "preload/real.h"
 #include "preload/sock.h"
 #include "preload/state.h"
+#include <fcntl.h>
 #include <pthread.h>
 #include <sys/syscall.h>
 
@@ -32,6 +33,16 @@ static inline ssize_t quiet_sendmsg(int fd, const struct msghdr *m, int flags)
 static inline ssize_t quiet_write(int fd, const void *buf, size_t n)
 {
 	return real.syscall(SYS_write, fd, buf, n);
+}
+
+static inline ssize_t quiet_read(int fd, void *buf, size_t n)
+{
+	return real.syscall(SYS_read, fd, buf, n);
+}
+
+static inline int quiet_open(const char *path, int flags)
+{
+	return real.syscall(SYS_openat, AT_FDCWD, path, flags, 0);
 }
 
 static inline int quiet_close(int fd)

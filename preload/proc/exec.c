@@ -133,8 +133,8 @@ static bool nothing_there(const char *path)
 void release_slot(struct sock *s, void *arg)
 {
 	(void)arg;
-	if (s->slot && family_self >= 0)
-		atomic_fetch_and(&s->slot->holders[family_self / 64], ~(1ull << (family_self % 64)));
+	if (s->slot)
+		slot_release(s->slot);
 }
 
 static void take_slot(struct sock *s, void *arg)

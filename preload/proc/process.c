@@ -164,6 +164,7 @@ EXPORT int daemon(int nochdir, int noclose)
 /* The end of the process is the last close of what it alone holds. */
 static void last(struct sock *s, void *arg)
 {
+	(void)arg;
 	struct slot *t = s->slot;
 	if (!t || !t->lane)
 		return;
@@ -175,7 +176,7 @@ static void last(struct sock *s, void *arg)
 		}
 		atomic_store(&t->lane->end[t->side].closed, 1);
 	}
-	release_slot(s, arg);
+	slot_release(t);
 }
 
 static void at_exit(void)

@@ -11,6 +11,7 @@
 #include "preload/wait/waker.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -207,11 +208,6 @@ static uint32_t hidden_events(struct interest *i)
 	return (i->events & (EPOLLIN | EPOLLRDHUP | EPOLLPRI | EPOLLET)) | (i->events & out);
 }
 
-static uint32_t native_events(struct interest *i)
-{
-	return i->disabled ? 0 : i->events;
-}
-
 /* A number that changes with every arrival and with the end. */
 static uint64_t incoming(struct slot *t)
 {
@@ -245,6 +241,33 @@ static void drain_hidden(struct waitset *w)
 	} while (n == 32 && (e[0].events & EPOLLET));
 }
 
+/* Has the kernel reported a one-shot member already? Then it keeps the private bits of its events only; nothing but
+ * fdinfo tells. Asked once, when the member moves. */
+static bool oneshot_fired(struct waitset *w, struct interest *i)
+{
+	char path[40], text[4096];
+	bool fired = false;
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", w->fd);
+	int fd = quiet_open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	ssize_t n, kept = 0;
+	while ((n = quiet_read(fd, text + kept, sizeof(text) - 1 - kept)) > 0) {
+		text[kept + n] = 0;
+		char *line = text;
+		for (char *end; (end = strchr(line, '\n')); line = end + 1) {
+			int tfd;
+			unsigned events;
+			if (sscanf(line, "tfd: %d events: %x", &tfd, &events) == 2 && tfd == i->fd)
+				fired = !(events & ~(EPOLLONESHOT | EPOLLET | EPOLLWAKEUP | EPOLLEXCLUSIVE));
+		}
+		kept = strlen(line);
+		memmove(text, line, kept);
+	}
+	quiet_close(fd);
+	return fired;
+}
+
 /* swallow: called from a receive of the program on this very socket, so that what is there now is its business
  * already; an edge-triggered member must not be told of it again. */
 static void to_hidden(struct interest *i, bool swallow)
@@ -259,7 +282,11 @@ static void to_hidden(struct interest *i, bool swallow)
 	if (real.epoll_ctl(w->hidden, EPOLL_CTL_ADD, i->fd, &e) < 0)
 		return;
 	i->asked = e.events;
-	real.epoll_ctl(w->fd, EPOLL_CTL_DEL, i->fd, &e);
+	if (i->events & EPOLLONESHOT)
+		i->disabled = i->absent || oneshot_fired(w, i);
+	if (!i->absent)
+		real.epoll_ctl(w->fd, EPOLL_CTL_DEL, i->fd, &e);
+	i->absent = 0;
 	i->hidden = 1;
 	atomic_fetch_add(&w->n_lane, 1);
 	/* What is there at this moment was told by the kernel's event for the marker, or is about to be returned by the
@@ -280,9 +307,10 @@ static void to_hidden(struct interest *i, bool swallow)
 static void to_native(struct interest *i)
 {
 	struct waitset *w = i->set;
-	struct epoll_event e = {.events = native_events(i), .data = i->data};
+	struct epoll_event e = {.events = i->events, .data = i->data};
 	real.epoll_ctl(w->hidden, EPOLL_CTL_DEL, i->fd, &e);
-	if (!i->parked)
+	i->absent = i->disabled;
+	if (!i->parked && !i->absent)
 		real.epoll_ctl(w->fd, EPOLL_CTL_ADD, i->fd, &e);
 	dequeue(i);
 	i->hidden = 0;
@@ -415,8 +443,10 @@ void waitset_replaced(struct sock *s)
 {
 	bool locked = lock();
 	for (struct interest *i = s->interests; i; i = i->next_of_sock) {
-		struct epoll_event e = {.events = native_events(i), .data = i->data};
-		real.epoll_ctl(i->set->fd, EPOLL_CTL_ADD, i->fd, &e);
+		struct epoll_event e = {.events = i->events, .data = i->data};
+		i->absent = i->disabled;
+		if (!i->absent)
+			real.epoll_ctl(i->set->fd, EPOLL_CTL_ADD, i->fd, &e);
 	}
 	unlock(locked);
 }
@@ -594,8 +624,9 @@ static int ctl(struct waitset *w, int op, int fd, struct sock *s, struct epoll_e
 			return -ENOENT;
 		if (i->events & EPOLLEXCLUSIVE || event->events & EPOLLEXCLUSIVE)
 			return -EINVAL;
-		if (!i->hidden && real.epoll_ctl(w->fd, op, fd, event) < 0)
+		if (!i->hidden && real.epoll_ctl(w->fd, i->absent ? EPOLL_CTL_ADD : op, fd, event) < 0)
 			return -errno;
+		i->absent = 0;
 		i->events = event->events;
 		i->data = event->data;
 		i->disabled = 0;
@@ -616,7 +647,7 @@ static int ctl(struct waitset *w, int op, int fd, struct sock *s, struct epoll_e
 			dequeue(i);
 			return 0;
 		}
-		if (real.epoll_ctl(i->hidden ? w->hidden : w->fd, op, fd, event) < 0)
+		if (!i->absent && real.epoll_ctl(i->hidden ? w->hidden : w->fd, op, fd, event) < 0)
 			return -errno;
 		interest_drop(i);
 		return 0;
@@ -782,6 +813,9 @@ static int lane_wait(struct waitset *w, struct epoll_event *out, int max, uint64
 			return n;
 		bool hidden = false, woken = n > 0;
 		n = strip(w, out, n, &hidden);
+		/* The wake-up may have been for a thread that went to sleep before the set had members of ours. */
+		if (woken && atomic_load(&w->native_inside))
+			waker_poke(w->waker);
 		if (hidden) {
 			bool locked = lock();
 			drain_hidden(w);

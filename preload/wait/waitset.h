@@ -26,6 +26,7 @@ struct interest {
 	uint32_t fresh;                      /* edge-triggered: events to report once (all after ADD and MOD; the kernel's) */
 	uint8_t wanted;                      /* was not writable at the last look: becoming so is an edge */
 	uint8_t disabled;                    /* EPOLLONESHOT, reported */
+	uint8_t absent;                      /* ... and back on the kernel: registered again when the program re-arms it */
 	uint8_t parked;                      /* taken out by the program; the hidden registration stays for its return */
 	uint8_t queued;                      /* in the set's ready list */
 	struct interest *next_of_sock;
