@@ -30,8 +30,8 @@ struct slot_dir {
 	uint32_t gen;             /* tx: generation of the running or last promotion; rx: of the one being read */
 	uint64_t consumed;        /* rx, from agreement on: kernel bytes taken, marker bytes included */
 	uint32_t markers;         /* marker bytes that this direction's kernel stream carried */
-	uint8_t reason;           /* enum reason while mode is not LANE */
-	uint8_t shut;             /* this direction was shut down by us */
+	_Atomic uint8_t reason;   /* enum reason while mode is not LANE */
+	_Atomic uint8_t shut;             /* this direction was shut down by us */
 	uint8_t orphaned;         /* its last holder was killed inside: what it had taken from the kernel is not known */
 	uint8_t marker_done;      /* rx, in MODE_LANE: no marker byte is ahead in the kernel any more */
 	_Atomic uint32_t guests;  /* rx: relays that have lent bytes ahead to another program (relay.c) */

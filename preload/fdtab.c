@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 _Atomic(uintptr_t) *_Atomic fdtab_top[FDTAB_TOP];
-int fdtab_highest = -1;
+_Atomic int fdtab_highest = -1;
 
 uintptr_t fdtab_set(int fd, uintptr_t entry)
 {
@@ -29,8 +29,9 @@ uintptr_t fdtab_set(int fd, uintptr_t entry)
 		else
 			munmap(made, FDTAB_LEAF * sizeof(*leaf));
 	}
-	if (entry && fd > fdtab_highest)
-		fdtab_highest = fd;
+	int highest = atomic_load_explicit(&fdtab_highest, memory_order_relaxed);
+	while (entry && fd > highest && !atomic_compare_exchange_weak(&fdtab_highest, &highest, fd))
+		;
 	return atomic_exchange_explicit(&leaf[(unsigned)fd & (FDTAB_LEAF - 1)], entry, memory_order_acq_rel);
 }
 
@@ -44,7 +45,7 @@ int fdtab_own(int fd)
 		fd = high;
 	}
 	fdtab_set(fd, FD_OWN);
-	memory_use->own_fds++;
+	USE(own_fds, 1);
 	return fd;
 }
 
@@ -59,6 +60,6 @@ void fdtab_disown(int fd)
 	if (fd < 0)
 		return;
 	fdtab_set(fd, 0);
-	memory_use->own_fds--;
+	USE(own_fds, -1);
 	quiet_close(fd);
 }

@@ -17,7 +17,7 @@ struct waitset;
 enum fd_kind { FD_NONE = 0, FD_SOCK = 1, FD_EPOLL = 2, FD_OWN = 3 };
 
 extern _Atomic(uintptr_t) *_Atomic fdtab_top[FDTAB_TOP];
-extern int fdtab_highest; /* no entry above it: bounds the walks of fork and exit */
+extern _Atomic int fdtab_highest; /* no entry above it: bounds the walks of fork and exit */
 
 static inline uintptr_t fdtab_get(int fd)
 {

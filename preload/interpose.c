@@ -27,7 +27,8 @@
 		do { \
 			if (!io_rx_enter(s_, fd)) { \
 				r_ = kernel; \
-				s_->reads += r_ > 0; \
+				if (r_ > 0 && s_->reads < 2) \
+					s_->reads++; \
 				io_rx_exit(s_); \
 				break; \
 			} \
@@ -161,7 +162,8 @@ SLOW ssize_t slow_recvmsg(int fd, struct msghdr *m, int flags)
 	do {
 		if (!io_rx_enter(s, fd) || !m || m->msg_iovlen > IOV_MAX || flags & (MSG_ERRQUEUE | MSG_OOB)) {
 			r = real.recvmsg(fd, m, flags);
-			s->reads += r > 0;
+			if (r > 0 && s->reads < 2)
+				s->reads++;
 			io_rx_exit(s);
 			break;
 		}

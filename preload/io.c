@@ -18,6 +18,11 @@
 #include <sys/ioctl.h>
 #include <sys/time.h>
 
+/* Counts on; one that is lost between threads does not matter. */
+#define TICK(count) ({ \
+	uint32_t ticked_ = atomic_load_explicit(&(count), memory_order_relaxed) + 1; \
+	atomic_store_explicit(&(count), ticked_, memory_order_relaxed); \
+	ticked_; })
 #define LOOK_EVERY 8 /* would-blocks between looks at the kernel */
 
 /* A slot that no other process and no other thread uses needs no lock. */
@@ -27,7 +32,7 @@ static bool lock_dir(struct sock *s, struct slot_dir *d)
 	if (likely(alone())) {
 		if (likely(s->solo))
 			return false;
-		if ((++s->looks & 255) == 0 && slot_sole(s->slot))
+		if ((TICK(s->looks) & 255) == 0 && slot_sole(s->slot))
 			s->solo = 1; /* the children that held it have gone */
 	}
 	dir_lock(d);
@@ -44,7 +49,7 @@ static void unlock_dir(struct slot_dir *d, bool locked)
 /* Steps that a data call makes on the way from a plain connection to a lane. */
 static void advance(struct sock *s, int fd, bool receiving)
 {
-	uint32_t calls = ++s->calls;
+	uint32_t calls = TICK(s->calls);
 	int quiet = quiet_begin();
 	switch (atomic_load_explicit(&s->stage, memory_order_acquire)) {
 	case SOCK_ACCEPTED: {
@@ -215,7 +220,7 @@ static int look_kernel(struct sock *s, int fd)
 	uint64_t x;
 	uint32_t mlen;
 	uint8_t byte;
-	s->looks = 0;
+	atomic_store_explicit(&s->looks, 0, memory_order_relaxed);
 	if (!t->rx.marker_done) {
 		int queued = 0;
 		real.ioctl(fd, SIOCINQ, &queued); /* before the slot is looked at */
@@ -354,7 +359,7 @@ static ssize_t receive_once(struct sock *s, int fd, struct iov_cursor *c, size_t
 		}
 		if (t->rx.shut)
 			return 0;
-		if (!look && !atomic_load(&d->end) && !s->kernel_events && ++s->looks < LOOK_EVERY)
+		if (!look && !atomic_load(&d->end) && !s->kernel_events && TICK(s->looks) < LOOK_EVERY)
 			return -EAGAIN;
 		int r = look_kernel(s, fd);
 		if (r == -EAGAIN)

@@ -47,7 +47,11 @@ static inline int quiet_open(const char *path, int flags)
 
 static inline int quiet_close(int fd)
 {
+#ifdef __SANITIZE_THREAD__
+	return real.close(fd); /* its runtime keeps books of descriptors */
+#else
 	return real.syscall(SYS_close, fd);
+#endif
 }
 
 static inline int quiet_connect(int fd, const struct sockaddr *to, socklen_t len)

@@ -34,17 +34,17 @@ struct sock {
 	_Atomic uint32_t fds;            /* descriptors of this process that refer to it */
 	_Atomic uint32_t rx_inside, tx_inside; /* calls of this process inside the kernel, in stages ACCEPTED.. BOUND */
 	_Atomic uint32_t opening;        /* a thread is looking the peer up */
-	int fd;                          /* one of its numbers */
-	uint32_t calls;                  /* data calls so far: when to look */
-	uint32_t reads;                  /* receives by the kernel that brought bytes */
-	uint32_t agree_tries;
+	_Atomic int fd;                  /* one of its numbers */
+	_Atomic uint32_t calls;          /* data calls so far: when to look */
+	_Atomic uint32_t reads;          /* receives by the kernel that brought bytes */
+	_Atomic uint32_t agree_tries;
 	uint32_t lowat;                  /* SO_RCVLOWAT set by hand, 0 not */
 	uint8_t forked;                  /* a child was forked meanwhile: a listener's table entry outlives our close, an
 	                                    unconnected socket stays plain */
 	uint8_t relisted;                /* ... and this process has an entry of its own */
 	uint8_t solo;                    /* no other process holds the slot: with one thread no lock is needed */
-	uint32_t looks;                  /* would-blocks since the kernel was last looked at */
-	struct slot *slot;               /* family memory; from ACCEPTED or PUBLISHED on */
+	_Atomic uint32_t looks;          /* would-blocks since the kernel was last looked at */
+	struct slot *_Atomic slot;       /* family memory; from ACCEPTED or PUBLISHED on */
 	struct link *link;               /* from OFFERED or BOUND on */
 	uint32_t lane;                   /* index in the link */
 	int32_t entry;                   /* registry entry, -1 none */
@@ -56,7 +56,7 @@ struct sock {
 	uint8_t timeouts;                /* as in the slot, before there is one */
 	struct state_addr local;         /* PUBLISHED: our end */
 	struct state_addr at;            /* LISTENER: its address; ACCEPTED, PUBLISHED: the peer's */
-	uint8_t kernel_events;           /* EPOLLIN|EPOLLRDHUP|EPOLLHUP|EPOLLERR that a kernel set reported: latched */
+	_Atomic uint32_t kernel_events;  /* EPOLLIN|EPOLLRDHUP|EPOLLHUP|EPOLLERR that a kernel set reported: latched */
 	struct interest *interests;      /* memberships in epoll sets; lock: waitset_big_lock */
 	struct state_row *row;           /* state file, NULL none */
 	struct sock *next_free;

@@ -85,7 +85,7 @@ static void bind_lane(struct sock *s, int fd, struct link *l, uint32_t index, in
 	l->by_lane[index] = s;
 	if (side == 1)
 		l->lanes_open++; /* the acceptor's was counted by link_to */
-	memory_use->lanes_bound++;
+	USE(lanes_bound, 1);
 	own_unlock(&links_lock);
 }
 

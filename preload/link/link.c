@@ -193,8 +193,8 @@ static void link_enter(struct link *l)
 	own_unlock(&links_lock);
 	atomic_store(&links_any, 1);
 	COUNT(links, 1);
-	memory_use->links_open++;
-	memory_use->ring_reserved += LINK_SIZE;
+	USE(links_open, 1);
+	USE(ring_reserved, LINK_SIZE);
 }
 
 static int hello(struct link_msg *m, enum link_msg_kind kind, uint64_t to, int *fds, int n)
@@ -262,7 +262,7 @@ static bool fd_room(void)
 	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
 		return true;
 	uint64_t budget = limit.rlim_max / 4 < OWN_FDS_MAX ? limit.rlim_max / 4 : OWN_FDS_MAX;
-	return memory_use->own_fds + 4 <= budget;
+	return IN_USE(own_fds) + 4 <= budget;
 }
 
 int link_to(const struct registry_hit *hit, struct link **ret)
@@ -533,7 +533,7 @@ void link_lane_done(struct link *l, uint32_t lane, bool closed)
 	bool last = --l->lanes_open == 0;
 	if (l->side == 0 && !l->inherited && l->n_closing < LINK_LANES)
 		l->closing[l->n_closing++] = lane;
-	memory_use->lanes_bound--;
+	USE(lanes_bound, -1);
 	own_unlock(&links_lock);
 	if (last)
 		link_reap();
@@ -562,8 +562,8 @@ void link_reap(void)
 		*at = l->next;
 		fdtab_disown(l->socket);
 		link_discard(l);
-		memory_use->links_open--;
-		memory_use->ring_reserved -= LINK_SIZE;
+		USE(links_open, -1);
+		USE(ring_reserved, -LINK_SIZE);
 	}
 	own_unlock(&links_lock);
 	own_unlock(&link_walk_lock);

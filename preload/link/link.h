@@ -16,7 +16,7 @@ struct link {
 	uint32_t serial;         /* in this process, from 1 */
 	uint8_t side;            /* ours: 0 acceptor, 1 connector */
 	_Atomic uint8_t complete;        /* the peer's epochs and wake-up fds are here */
-	uint8_t dead;            /* the peer has gone, or broke the format: no new lanes */
+	_Atomic uint8_t dead;            /* the peer has gone, or broke the format: no new lanes */
 	uint8_t inherited;       /* made by the process that forked us: serves the lanes we inherited */
 	uint64_t peer;           /* identity token of the peer */
 	struct link_header *header;
@@ -33,7 +33,7 @@ struct link {
 	uint32_t n_closing;      /* acceptor: lanes given up here, until the other side has given them up too */
 	uint16_t *closing;       /* [LINK_LANES] */
 	struct sock **by_lane;   /* [LINK_LANES] */
-	uint64_t sent_wakefds;   /* which of our wake-up words the peer has fds for */
+	_Atomic uint64_t sent_wakefds;   /* which of our wake-up words the peer has fds for */
 };
 
 extern struct link *links;                    /* appended to, under links_lock */

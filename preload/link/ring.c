@@ -45,7 +45,8 @@ static void copy_in(uint8_t *to, struct iov_cursor *from, size_t n)
 	while (n) {
 		size_t here = from->iov->iov_len - from->at;
 		size_t k = n < here ? n : here;
-		memcpy(to, (const uint8_t *)from->iov->iov_base + from->at, k);
+		if (k)
+			memcpy(to, (const uint8_t *)from->iov->iov_base + from->at, k);
 		to += k;
 		n -= k;
 		iov_advance(from, k);
@@ -57,7 +58,8 @@ static void copy_out(struct iov_cursor *to, const uint8_t *from, size_t n)
 	while (n) {
 		size_t here = to->iov->iov_len - to->at;
 		size_t k = n < here ? n : here;
-		memcpy((uint8_t *)to->iov->iov_base + to->at, from, k);
+		if (k)
+			memcpy((uint8_t *)to->iov->iov_base + to->at, from, k);
 		from += k;
 		n -= k;
 		iov_advance(to, k);

@@ -42,6 +42,7 @@ void limits_release(void)
 
 void limits_fork_child(void)
 {
+	pthread_mutex_unlock(&raise_lock);
 	pthread_mutex_init(&raise_lock, NULL);
 	critical_leave(); /* of limits_hold, before the fork */
 }

@@ -55,7 +55,8 @@ void fork_child(int index)
 {
 	int saved = errno;
 	limits_fork_child();
-	pthread_mutex_init(&switch_fork_lock, NULL);
+	pthread_mutex_unlock(&switch_fork_lock);
+	pthread_mutex_init(&switch_fork_lock, NULL); /* others of the parent may have waited for it */
 	registry_fork_child();
 	stats_fork_child(); /* first: until then we count in the parent's file */
 	if (family) {

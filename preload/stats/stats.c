@@ -184,6 +184,7 @@ void stats_row_update(struct sock *s)
 	struct slot *t = s->slot;
 	if (!r || !t)
 		return;
+	own_lock(&rows_lock); /* the two directions have locks of their own */
 	row_begin(r);
 	bool tx = t->tx.mode == MODE_LANE, rx = t->rx.mode == MODE_LANE;
 	r->tx.transport = tx ? lane_active->transport : TRANSPORT_KERNEL;
@@ -195,6 +196,7 @@ void stats_row_update(struct sock *s)
 	r->fd = s->fd;
 	r->state = t->tx.shut || t->rx.shut || t->fin_seen ? CONN_HALF_CLOSED : CONN_ESTABLISHED;
 	row_end(r);
+	own_unlock(&rows_lock);
 }
 
 void stats_lane(struct sock *s, bool sent, size_t n)

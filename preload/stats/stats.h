@@ -12,7 +12,13 @@ extern struct state_counters *counters;
 extern struct state_memory *memory_use;
 
 /* Relaxed and racy between threads on purpose: a lost count is cheaper than a locked one. */
-#define COUNT(field, n) (counters->field += (n))
+#define COUNT(field, n) ({ \
+	typeof(&counters->field) count_ = &counters->field; \
+	__atomic_store_n(count_, __atomic_load_n(count_, __ATOMIC_RELAXED) + (n), __ATOMIC_RELAXED); })
+
+/* The memory counters are exact: descriptors are budgeted by them. */
+#define USE(field, n) __atomic_fetch_add(&memory_use->field, (n), __ATOMIC_RELAXED)
+#define IN_USE(field) __atomic_load_n(&memory_use->field, __ATOMIC_RELAXED)
 
 void stats_start(void);
 void stats_row_new(struct sock *s, int fd);

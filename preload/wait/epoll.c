@@ -25,12 +25,14 @@ struct waitset {
 	int fd;                          /* the program's */
 	_Atomic uint32_t fds;            /* numbers that refer to it */
 	int hidden;                      /* nested in fd, holds lane connections' kernel sockets; -1 none yet */
-	struct waker *waker;             /* registered in fd; NULL none yet */
+	struct waker *_Atomic waker;     /* registered in fd; NULL none yet */
 	uint64_t data_hidden, data_waker;
 	_Atomic uint32_t n_lane;         /* interests in the hidden set */
 	_Atomic uint32_t native_inside;  /* threads that entered the kernel's wait before the set had lane members */
+	_Atomic uint32_t inside;         /* threads in a wait on it, while the process has more than one */
+	uint8_t closed;                  /* by its last number; given back when nobody is inside; lock: big_lock */
 	uint8_t watched;                 /* nested in another set, or polled: members stay on the kernel */
-	uint32_t waits;                  /* since the kernel was polled */
+	_Atomic uint32_t waits;                  /* since the kernel was polled */
 	struct interest *ready;          /* doubly linked ring, first is next to report */
 	struct waitset *next_free;
 };
@@ -490,6 +492,22 @@ static void drop_of_set(struct sock *s, void *arg)
 	}
 }
 
+/* Under the big lock. A set that is closed under a thread's wait lives until that thread has left it. */
+static void give_back(struct waitset *w)
+{
+	if (!w->closed || atomic_load(&w->inside))
+		return;
+	if (w->hidden >= 0)
+		fdtab_disown(w->hidden);
+	if (w->waker)
+		waker_free(w->waker);
+	w->waker = NULL;
+	w->hidden = -1;
+	w->closed = 0;
+	w->next_free = free_sets;
+	free_sets = w;
+}
+
 void waitset_close(struct waitset *w, int fd)
 {
 	fdtab_set(fd, 0);
@@ -501,14 +519,8 @@ void waitset_close(struct waitset *w, int fd)
 	}
 	bool locked = lock();
 	sock_each(drop_of_set, w);
-	if (w->hidden >= 0)
-		fdtab_disown(w->hidden);
-	if (w->waker)
-		waker_free(w->waker);
-	w->waker = NULL;
-	w->hidden = -1;
-	w->next_free = free_sets;
-	free_sets = w;
+	w->closed = 1;
+	give_back(w);
 	unlock(locked);
 }
 
@@ -712,6 +724,7 @@ static int collect(struct waitset *w, struct epoll_event *out, int max)
 
 struct look {
 	struct waitset *w;
+	struct waker *waker;     /* the set's; it may lose it meanwhile (waitset_watched) */
 	struct epoll_event *out;
 	int max, n;
 };
@@ -720,11 +733,11 @@ static bool look(void *arg)
 {
 	struct look *k = arg;
 	bool locked = lock();
-	news_take(k->w->waker->word, has_news, k->w);
+	news_take(k->waker->word, has_news, k->w);
 	k->n = k->w->ready ? collect(k->w, k->out, k->max) : 0;
 	/* What is left is for the other threads of the set, as the kernel passes it on. */
-	if (locked && k->n && k->w->ready && waker_sleepers(k->w->waker))
-		waker_poke(k->w->waker);
+	if (locked && k->n && k->w->ready && waker_sleepers(k->waker))
+		waker_poke(k->waker);
 	unlock(locked);
 	return k->n > 0;
 }
@@ -763,7 +776,7 @@ static int kernel_wait(int fd, struct epoll_event *e, int max, uint64_t ns, cons
 static int poll_kernel(struct waitset *w, struct epoll_event *out, int max)
 {
 	bool hidden = false;
-	w->waits = 0;
+	atomic_store_explicit(&w->waits, 0, memory_order_relaxed);
 	int n, all;
 	do { /* ours may have taken the room */
 		n = all = kernel_wait(w->fd, out, max, 0, NULL);
@@ -781,10 +794,15 @@ static int poll_kernel(struct waitset *w, struct epoll_event *out, int max)
 /* The wait of a set with lane members. ns: UINT64_MAX for ever. */
 static int lane_wait(struct waitset *w, struct epoll_event *out, int max, uint64_t ns, const sigset_t *mask)
 {
-	struct look k = {w, out, max, 0};
+	struct waker *waker = w->waker;
+	struct look k = {w, waker, out, max, 0};
+	if (!waker)
+		return kernel_wait(w->fd, out, max, ns, mask);
 	uint64_t deadline = ns == UINT64_MAX || ns == 0 ? ns : now_ns() + ns;
 	uint32_t signals = self_thread.signals;
-	if (++w->waits >= POLL_EVERY || ns == 0) { /* the kernel's turn comes first, so that it is never starved */
+	uint32_t waits = atomic_load_explicit(&w->waits, memory_order_relaxed) + 1; /* a lost count does not matter */
+	atomic_store_explicit(&w->waits, waits, memory_order_relaxed);
+	if (waits >= POLL_EVERY || ns == 0) { /* the kernel's turn comes first, so that it is never starved */
 		int n = poll_kernel(w, out, max);
 		k.out += n;
 		k.max -= n;
@@ -801,14 +819,16 @@ static int lane_wait(struct waitset *w, struct epoll_event *out, int max, uint64
 			return k.n;
 		if (self_thread.signals != signals)
 			return -EINTR;
-		waker_sleep(w->waker);
+		if (w->closed)
+			return -EBADF;
+		waker_sleep(waker);
 		if (look(&k)) { /* the last look, after "asleep" was published */
-			waker_awake(w->waker);
+			waker_awake(waker);
 			return k.n;
 		}
 		COUNT(sleeps, 1);
 		int n = kernel_wait(w->fd, out, max, left, mask);
-		waker_awake(w->waker);
+		waker_awake(waker);
 		if (n < 0)
 			return n;
 		bool hidden = false, woken = n > 0;
@@ -833,11 +853,9 @@ static int lane_wait(struct waitset *w, struct epoll_event *out, int max, uint64
 	}
 }
 
-static int set_wait(int epfd, struct epoll_event *out, int max, uint64_t ns, const sigset_t *mask, int (*kernel)(void *), void *arg)
+static int wait_inside(struct waitset *w, struct epoll_event *out, int max, uint64_t ns, const sigset_t *mask,
+		       int (*kernel)(void *), void *arg)
 {
-	struct waitset *w = fdtab_waitset(epfd);
-	if (!w || max <= 0)
-		return kernel(arg);
 	if (!atomic_load_explicit(&w->n_lane, memory_order_acquire)) {
 		/* seq_cst pair with to_hidden: the count before the look, the member before the look at the count */
 		inside_count(INSIDE_SET, &w->native_inside);
@@ -860,6 +878,25 @@ static int set_wait(int epfd, struct epoll_event *out, int max, uint64_t ns, con
 	}
 	int r = lane_wait(w, out, max, ns, mask);
 	return EDGE(r);
+}
+
+static int set_wait(int epfd, struct epoll_event *out, int max, uint64_t ns, const sigset_t *mask, int (*kernel)(void *), void *arg)
+{
+	struct waitset *w = fdtab_waitset(epfd);
+	if (!w || max <= 0)
+		return kernel(arg);
+	if (alone())
+		return wait_inside(w, out, max, ns, mask, kernel, arg);
+	inside_count(INSIDE_SET, &w->inside); /* seq_cst: before the second look at the table */
+	int r = fdtab_waitset(epfd) == w ? wait_inside(w, out, max, ns, mask, kernel, arg) : kernel(arg), saved = errno;
+	inside_uncount(INSIDE_SET, &w->inside);
+	if (unlikely(w->closed)) {
+		bool locked = lock();
+		give_back(w);
+		unlock(locked);
+	}
+	errno = saved;
+	return r;
 }
 
 /* A set without any member of ours in a program with one thread: nothing to count, nothing to take out. */

@@ -25,7 +25,7 @@ static struct link_epochs *epochs; /* shared by the family: mapped before any fo
 static int epochs_fd = -1;
 static pthread_mutex_t epochs_lock = PTHREAD_MUTEX_INITIALIZER; /* making them */
 static struct waker wakers[LINK_WAITERS]; /* this process's own, by word; eventfd 0 none */
-static uint64_t own_words;
+static _Atomic uint64_t own_words;
 static uint32_t sleepers[LINK_WAITERS];
 static uint32_t users[LINK_WAITERS];
 static pthread_mutex_t waker_lock = PTHREAD_MUTEX_INITIALIZER; /* wakers, own_words, users */
