@@ -8,4 +8,8 @@ include tests/model/local.mk
 LINTS = tests/lint-exports.sh tests/lint-layers.sh tests/lint-options.sh
 dist_check_SCRIPTS += $(LINTS)
 TESTS += $(LINTS)
-EXTRA_DIST += tests/run.sh .ci/run
+if !SANITIZED
+TESTS += tests/race.sh
+endif
+dist_check_SCRIPTS += tests/race.sh
+EXTRA_DIST += tests/run.sh .ci/run tests/race.supp

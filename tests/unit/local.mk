@@ -9,6 +9,12 @@ tests_unit_test_state_SOURCES = tests/unit/test_state.c agent/cli/state_file.c a
 tests_unit_test_state_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_test_state_LDADD = $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_ring
+TESTS += tests/unit/test_ring
+tests_unit_test_ring_SOURCES = tests/unit/test_ring.c preload/link/ring.c
+tests_unit_test_ring_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_ring_LDADD = $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_options
 TESTS += tests/unit/test_options
 tests_unit_test_options_SOURCES = tests/unit/test_options.c
@@ -27,6 +33,27 @@ TESTS += tests/unit/test_bench
 tests_unit_test_bench_SOURCES = tests/unit/test_bench.c agent/cli/bench_parse.c agent/cli/bench_stats.c agent/cli/bench.h
 tests_unit_test_bench_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_test_bench_LDADD = $(CMOCKA_LIBS) -lm
+endif
+
+# The library's objects for programs that look inside. Such a program's own socket calls go through them.
+check_LTLIBRARIES += tests/unit/libinside.la
+tests_unit_libinside_la_SOURCES = $(libhasten_la_SOURCES)
+tests_unit_libinside_la_CFLAGS = $(AM_CFLAGS) -U_FORTIFY_SOURCE -ftls-model=initial-exec
+tests_unit_libinside_la_LIBADD = libcommon.la
+
+if !SANITIZED
+check_PROGRAMS += tests/unit/stress_ring
+TESTS += tests/unit/stress_ring
+tests_unit_stress_ring_SOURCES = tests/unit/stress_ring.c
+tests_unit_stress_ring_LDADD = tests/unit/libinside.la
+
+if HAVE_CMOCKA
+check_PROGRAMS += tests/unit/test_registry
+TESTS += tests/unit/test_registry
+tests_unit_test_registry_SOURCES = tests/unit/test_registry.c
+tests_unit_test_registry_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_registry_LDADD = tests/unit/libinside.la $(CMOCKA_LIBS)
+endif
 endif
 
 check_LTLIBRARIES += tests/unit/preload_nothing.la
