@@ -735,9 +735,6 @@ static bool look(void *arg)
 	bool locked = lock();
 	news_take(k->waker->word, has_news, k->w);
 	k->n = k->w->ready ? collect(k->w, k->out, k->max) : 0;
-	/* What is left is for the other threads of the set, as the kernel passes it on. */
-	if (locked && k->n && k->w->ready && waker_sleepers(k->waker))
-		waker_poke(k->waker);
 	unlock(locked);
 	return k->n > 0;
 }
@@ -792,7 +789,7 @@ static int poll_kernel(struct waitset *w, struct epoll_event *out, int max)
 }
 
 /* The wait of a set with lane members. ns: UINT64_MAX for ever. */
-static int lane_wait(struct waitset *w, struct epoll_event *out, int max, uint64_t ns, const sigset_t *mask)
+static int lane_wait_once(struct waitset *w, struct epoll_event *out, int max, uint64_t ns, const sigset_t *mask)
 {
 	struct waker *waker = w->waker;
 	struct look k = {w, waker, out, max, 0};
@@ -851,6 +848,17 @@ static int lane_wait(struct waitset *w, struct epoll_event *out, int max, uint64
 		k.out = out;
 		k.max = max;
 	}
+}
+
+/* A thread that returns may have taken the wake-up that was meant for another one, or leave ready members behind: as
+ * in the kernel the next sleeper is woken while there is something to report. */
+static int lane_wait(struct waitset *w, struct epoll_event *out, int max, uint64_t ns, const sigset_t *mask)
+{
+	struct waker *waker = w->waker;
+	int r = lane_wait_once(w, out, max, ns, mask);
+	if (!alone() && waker && waker_sleepers(waker) && (w->ready || news_any(waker->word)))
+		waker_poke(waker);
+	return r;
 }
 
 static int wait_inside(struct waitset *w, struct epoll_event *out, int max, uint64_t ns, const sigset_t *mask,

@@ -330,10 +330,14 @@ void news_post(struct link *l, uint32_t lane, int to)
 
 bool news_any(unsigned word)
 {
-	for (struct link *l = links; l; l = l->next)
-		if (l->header && atomic_load(&l->news[l->side].summary[word]))
-			return true;
-	return false;
+	bool any = false, locked = !alone();
+	if (locked)
+		own_lock(&links_lock);
+	for (struct link *l = links; l && !any; l = l->next)
+		any = l->header && atomic_load(&l->news[l->side].summary[word]);
+	if (locked)
+		own_unlock(&links_lock);
+	return any;
 }
 
 int news_take(unsigned word, void (*fn)(struct sock *s, void *arg), void *arg)
