@@ -63,7 +63,9 @@ static ssize_t receive(struct relay *r, uint8_t *to, size_t n, int flags)
 static void in_over(struct relay *r)
 {
 	r->in.over = true;
-	if (!r->in.reset)
+	if (r->in.reset)
+		r->out.over = true; /* there is no connection any more */
+	else
 		real.shutdown(r->ours, SHUT_WR);
 }
 
@@ -241,6 +243,8 @@ static bool look_after_guest(struct relay *r)
 		guest_ends(r);
 		return true;
 	}
+	/* asked before the count is read: what it read in its last moment counts */
+	bool dead = r->theirs >= 0 && (r->program < 0 || real.poll(&p, 1, 0) == 1);
 	find_stale(r);
 	if (r->theirs >= 0 && switch_consumed(r->theirs, &now) && now > r->read) {
 		uint64_t k = now - r->read, old = k < r->stale ? k : r->stale;
@@ -249,12 +253,17 @@ static bool look_after_guest(struct relay *r)
 		take(r, k - old < r->lent ? k - old : r->lent);
 		moved = true;
 	}
-	if (r->theirs >= 0 && (r->program < 0 || real.poll(&p, 1, 0) == 1)) {
+	if (dead) {
+		struct pollfd end = {r->ours, POLLRDHUP, 0};
 		real.close(r->theirs);
 		r->theirs = -1;
-		real.close(r->program);
-		r->program = -1;
-		moved = true;
+		if (real.poll(&end, 1, 0) != 1) {
+			guest_ends(r); /* it has children that use it */
+			return true;
+		}
+		r->in.over = true; /* what it did not read is still the connection's */
+		r->lent = 0;
+		return true;
 	}
 	if (r->in.over)
 		return moved;
@@ -304,15 +313,22 @@ static void serve(struct relay *r)
 			{r->old, (wants_in ? POLLIN : 0) | (!r->out.over && r->out.n ? POLLOUT : 0), 0},
 			{r->ours, (!r->out.over && !r->out.n ? POLLIN : 0) | (!r->in.over && r->in.n ? POLLOUT : 0), 0},
 		};
-		/* an end that is asked for nothing would report its hang-up again and again */
-		for (int i = 0; i < 2; i++)
-			if (!p[i].events)
-				p[i].fd = -1;
+		/* An end of which nothing is asked reports nothing but its death, again and again: looked at only where that
+		 * ends the other direction. */
+		bool idle[2] = {!p[0].events, !p[1].events};
+		if (idle[0] && !r->in.over)
+			p[0].fd = -1;
+		if (idle[1] && !r->out.over)
+			p[1].fd = -1;
 		struct timespec pause = {0, r->pause};
 		if (r->plain)
 			real.ppoll(p, 2, r->guest ? &pause : NULL, NULL);
 		else
 			ppoll(p, 2, r->guest ? &pause : NULL, NULL);
+		if (idle[0] && p[0].revents & (POLLERR | POLLHUP))
+			r->in.reset = r->out.over = true;
+		if (idle[1] && p[1].revents & (POLLERR | POLLHUP))
+			program_gone(r);
 	}
 	/* how one side ended is how the other ends */
 	if (r->in.reset) {

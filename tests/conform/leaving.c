@@ -61,7 +61,7 @@ static pid_t prepared(int *ret_fd)
 	else if (writer == KILLED)
 		CHECK(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status), "kill");
 	else
-		nap(30);
+		nap(10);
 	return pid;
 }
 
@@ -129,11 +129,11 @@ static void bystander(void)
 	pid_t pid = prepared(&fd);
 	pid_t kid = child();
 	if (!kid) {
-		char *const argv[] = {"sleep", "0.2", NULL};
+		char *const argv[] = {"sleep", "0.1", NULL};
 		execvp("sleep", argv);
 		_exit(9);
 	}
-	nap(60);
+	nap(20);
 	static uint8_t in[UNREAD];
 	CHECK(recv_all(fd, in, UNREAD) == UNREAD, "unread bytes beside a child");
 	check_pattern(in, UNREAD, 0, 7);
@@ -206,7 +206,7 @@ static void to_process(void)
 	memcpy(CMSG_DATA(h), &fd, sizeof(int));
 	CHECK(sendmsg(channel[0], &m, 0) == 1, "SCM_RIGHTS");
 	close(fd);
-	nap(30);
+	nap(10);
 	if (writer == STOPPED)
 		kill(pid, SIGCONT);
 	if (writer == RUNS || writer == STOPPED || writer == HIDDEN)
@@ -311,9 +311,145 @@ static void large(void)
 	close(out[0]);
 }
 
+/* The other end does as it is told. */
+static int orders[2];
+
+static void told(int fd)
+{
+	static uint8_t data[300];
+	uint8_t b[100], order;
+	prctl(PR_SET_DUMPABLE, 0);
+	for (int i = 0; i < 40; i++) {
+		CHECK(recv_all(fd, b, 100) == 100, "recv");
+		send_all(fd, b, 100);
+	}
+	pattern(data, sizeof(data), 0, 8);
+	send_all(fd, data, sizeof(data));
+	CHECK(read(orders[0], &order, 1) == 1, "order");
+	if (order == 'r') /* closes with bytes unread */
+		exit(0);
+	if (order == 'w') { /* waits for the other end's reset */
+		ssize_t k = recv(fd, b, sizeof(b), 0);
+		exit(k < 0 && errno == ECONNRESET ? 0 : 7);
+	}
+	echo_until_end(fd);
+	exit(0);
+}
+
+/* A connection with 300 bytes ahead, just before and after the library had to give it up. */
+static pid_t given_up(int *ret_fd, int *ret_copy, int *ret_set)
+{
+	uint8_t out[100], in[100];
+	CHECK(!pipe(orders), "pipe");
+	pid_t pid = peer(told, ret_fd);
+	for (int i = 0; i < 40; i++) {
+		pattern(out, 100, i, 5);
+		send_all(*ret_fd, out, 100);
+		CHECK(recv_all(*ret_fd, in, 100) == 100 && !memcmp(in, out, 100), "echo");
+	}
+	*ret_copy = dup(*ret_fd);
+	*ret_set = epoll_create1(EPOLL_CLOEXEC);
+	struct epoll_event e = {.events = EPOLLIN | EPOLLRDHUP, .data.u64 = 77};
+	CHECK(*ret_copy >= 0 && *ret_set >= 0 && !epoll_ctl(*ret_set, EPOLL_CTL_ADD, *ret_fd, &e), "epoll");
+	nap(20);
+	int flags = fcntl(*ret_fd, F_GETFL);
+	CHECK(!fcntl(*ret_fd, F_SETFL, flags | O_ASYNC) && !fcntl(*ret_fd, F_SETFL, flags), "O_ASYNC");
+	CHECK(fcntl(*ret_fd, F_GETFL) == flags, "flags");
+	return pid;
+}
+
+static void order(char what)
+{
+	CHECK(write(orders[1], &what, 1) == 1, "order");
+}
+
+static void read_ahead(int fd)
+{
+	uint8_t in[300];
+	CHECK(recv_all(fd, in, sizeof(in)) == sizeof(in), "bytes ahead");
+	check_pattern(in, sizeof(in), 0, 8);
+}
+
+static void after_giving_up(void)
+{
+	int fd, copy, set;
+	char b[10];
+	struct epoll_event e;
+	for (int end = 0; end < 4; end++) {
+		pid_t pid = given_up(&fd, &copy, &set);
+		CHECK(epoll_wait(set, &e, 1, 2000) == 1 && e.data.u64 == 77 && e.events & EPOLLIN, "event of the bytes ahead");
+		switch (end) {
+		case 0: /* goes on by both numbers and in the set */
+			read_ahead(copy);
+			CHECK(epoll_wait(set, &e, 1, 10) == 0, "no event");
+			order('e');
+			for (int i = 0; i < 20; i++) {
+				send_all(i % 2 ? fd : copy, "question", 8);
+				CHECK(epoll_wait(set, &e, 1, 2000) == 1 && e.data.u64 == 77, "event of an answer");
+				CHECK(recv_all(i % 2 ? copy : fd, b, 8) == 8 && !memcmp(b, "question", 8), "answer");
+			}
+			close(copy);
+			ask_echo(fd, 20, 5000, 2);
+			break;
+		case 1: /* half close */
+			order('e');
+			CHECK(!shutdown(copy, SHUT_WR), "shutdown");
+			close(copy);
+			read_ahead(fd);
+			CHECK(recv(fd, b, 1, 0) == 0, "end");
+			break;
+		case 2: /* reset by the other end */
+			send_all(fd, "unread there", 12);
+			nap(20);
+			order('r');
+			CHECK(reap(pid) == 0, "the other end");
+			nap(20);
+			read_ahead(fd);
+			CHECK(recv(fd, b, 1, 0) == -1 && errno == ECONNRESET, "reset");
+			close(copy);
+			break;
+		case 3: /* reset by us: bytes unread */
+			order('w');
+			close(copy);
+			break;
+		}
+		close(fd);
+		close(set);
+		if (end != 2)
+			CHECK(reap(pid) == 0, "the other end of case %d", end);
+		close(orders[0]);
+		close(orders[1]);
+	}
+}
+
+/* Both ends in this process, one of them shut down, the other a stream. */
+static void stream_of_our_own(bool shuts)
+{
+	int c, s;
+	char b[20];
+	pair(&c, &s);
+	warm(c, s);
+	send_all(c, "for the stream", 14);
+	if (shuts)
+		CHECK(!shutdown(c, SHUT_WR), "shutdown");
+	FILE *f = fdopen(s, "r+");
+	CHECK(f && fread(b, 1, 14, f) == 14 && !memcmp(b, "for the stream", 14), "stream");
+	if (shuts)
+		CHECK(fgetc(f) == EOF, "end");
+	fseek(f, 0, SEEK_CUR);
+	CHECK(fputs("answer", f) >= 0 && fflush(f) == 0, "fputs");
+	CHECK(recv_all(c, b, 6) == 6 && !memcmp(b, "answer", 6), "answer");
+	fclose(f);
+	CHECK(recv(c, b, 1, 0) == 0, "end");
+	close(c);
+}
+
 static void all(void)
 {
 	test();
+	after_giving_up();
+	stream_of_our_own(false);
+	stream_of_our_own(true);
 	large();
 }
 
