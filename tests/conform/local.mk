@@ -9,6 +9,7 @@ conform_programs = \
 	tests/conform/closeranges \
 	tests/conform/connecting \
 	tests/conform/credentials \
+	tests/conform/crossing \
 	tests/conform/descriptors \
 	tests/conform/dups \
 	tests/conform/epoll-modes \
