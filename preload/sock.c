@@ -318,6 +318,7 @@ static void fork_one(struct sock *s, void *arg)
 	s->rx_inside = s->tx_inside = s->pins = 0; /* the other threads are not here */
 	s->solo = 0;
 	s->relisted = 0;
+	s->inherited = 1;
 	if (atomic_load(&s->stage) == SOCK_PUBLISHED) {
 		s->entry = -1; /* the parent's */
 		s->reason = REASON_HOLDERS;

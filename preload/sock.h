@@ -41,6 +41,7 @@ struct sock {
 	uint32_t lowat;                  /* SO_RCVLOWAT set by hand, 0 not */
 	uint8_t forked;                  /* a child was forked meanwhile: a listener's table entry outlives our close, an
 	                                    unconnected socket stays plain */
+	uint8_t inherited;               /* our parent's: its bytes are its own to count */
 	uint8_t relisted;                /* ... and this process has an entry of its own */
 	uint8_t solo;                    /* no other process holds the slot: with one thread no lock is needed */
 	_Atomic uint32_t looks;          /* would-blocks since the kernel was last looked at */

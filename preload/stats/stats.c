@@ -240,7 +240,7 @@ void stats_ended(struct sock *s, int fd)
 	static int wanted = -1;
 	if (wanted < 0)
 		wanted = secure_getenv("HASTEN_COUNTERS") != NULL;
-	if (!wanted)
+	if (!wanted || s->inherited)
 		return;
 	struct tcp_info i;
 	socklen_t len = sizeof(i);
