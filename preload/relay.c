@@ -193,23 +193,20 @@ void relay_settle(struct slot *t)
 	if (is_relay)
 		return;
 	atomic_fetch_add(&t->rx.asked, 1);
-	/* They look twice a millisecond while anything is lent. One that was stopped or killed is not waited for again. */
-	for (int i = 0; i < 200; i++) {
-		if (atomic_load(&t->rx.answered) - before >= guests)
+	/* They look twice a millisecond while anything is lent, and are counted no more when nothing is. One that was stopped
+	 * or killed is not waited for again. */
+	for (int i = 0; i < 5000; i++) {
+		if (atomic_load(&t->rx.answered) - before >= guests || !atomic_load(&t->rx.guests))
 			return;
 		usleep(100);
 	}
 	atomic_store(&t->rx.guests, 0);
 }
 
-/* asked: as it was before we looked what the program has read. */
-static void count_guest(struct relay *r, uint32_t asked)
+/* Among the slot's guests from before the first byte is lent. */
+static void be_counted(struct relay *r, bool lends)
 {
 	struct slot_dir *rx = &r->s->slot->rx;
-	if (r->counted && asked != r->answered)
-		atomic_fetch_add(&rx->answered, 1);
-	r->answered = asked;
-	bool lends = r->guest && r->lent;
 	if (lends == r->counted)
 		return;
 	r->counted = lends;
@@ -222,12 +219,21 @@ static void count_guest(struct relay *r, uint32_t asked)
 	}
 }
 
+/* asked: as it was before we looked what the program has read. */
+static void answer(struct relay *r, uint32_t asked)
+{
+	if (r->counted && asked != r->answered)
+		atomic_fetch_add(&r->s->slot->rx.answered, asked - r->answered);
+	r->answered = asked;
+	be_counted(r, r->guest && r->lent);
+}
+
 static void guest_ends(struct relay *r)
 {
 	find_stale(r);
 	take(r, r->lent);
 	r->guest = false;
-	count_guest(r, r->answered);
+	be_counted(r, false);
 	if (r->theirs >= 0)
 		real.close(r->theirs);
 	r->theirs = -1;
@@ -269,6 +275,7 @@ static bool look_after_guest(struct relay *r)
 		return moved;
 	ssize_t k = receive(r, r->in.buf, GUEST_ASKS, MSG_PEEK);
 	if (k > 0 && (size_t)k > r->lent) {
+		be_counted(r, true);
 		ssize_t sent = real.send(r->ours, r->in.buf + r->lent, k - r->lent, MSG_DONTWAIT | MSG_NOSIGNAL);
 		if (sent > 0) {
 			r->lent += sent;
@@ -286,7 +293,7 @@ static bool run_guest(struct relay *r)
 {
 	uint32_t asked = atomic_load(&r->s->slot->rx.asked);
 	bool moved = look_after_guest(r);
-	count_guest(r, asked);
+	answer(r, asked);
 	return moved;
 }
 
