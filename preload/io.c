@@ -58,6 +58,10 @@ static void advance(struct sock *s, int fd, bool receiving)
 		if ((options.promote == PROMOTE_EAGER ? !receiving : s->reads < 2) ||
 		    !atomic_compare_exchange_strong(&s->opening, &one, 1))
 			break;
+		if (s->forked && !s->slot) {
+			sock_plain(s, REASON_HOLDERS); /* forked before anybody counted who holds it */
+			break;
+		}
 		/* short connections end before this: they never pay for a slot and a look-up */
 		if (s->slot || sock_slot(s, fd, ROLE_ACCEPT, &s->at))
 			switch_offer(s, fd);

@@ -18,23 +18,23 @@
 static struct sock *chunk[CHUNKS_MAX];
 static unsigned n_chunks;
 static struct sock *free_socks;
-static pthread_mutex_t sock_lock = PTHREAD_MUTEX_INITIALIZER; /* free_socks, chunk, published */
+pthread_mutex_t sock_pool_lock = PTHREAD_MUTEX_INITIALIZER; /* free_socks, chunk, published */
 
 #define PUBLISHED_MAX 16640
 static struct sock **published; /* by registry entry */
 
 static void sock_release(struct sock *s)
 {
-	own_lock(&sock_lock);
+	own_lock(&sock_pool_lock);
 	s->next_free = free_socks;
 	free_socks = s;
-	own_unlock(&sock_lock);
+	own_unlock(&sock_pool_lock);
 }
 
 struct sock *sock_new(int fd, enum sock_stage stage)
 {
 	int saved = errno;
-	own_lock(&sock_lock);
+	own_lock(&sock_pool_lock);
 	if (!free_socks && n_chunks < CHUNKS_MAX) {
 		struct sock *c = mmap(NULL, CHUNK * sizeof(*c), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		if (c != MAP_FAILED) {
@@ -48,7 +48,7 @@ struct sock *sock_new(int fd, enum sock_stage stage)
 	struct sock *s = free_socks;
 	if (s)
 		free_socks = s->next_free;
-	own_unlock(&sock_lock);
+	own_unlock(&sock_pool_lock);
 	errno = saved;
 	if (!s)
 		return NULL;
@@ -84,22 +84,22 @@ static void unpublish(struct sock *s)
 		critical_leave();
 	}
 	registry_withdraw(s->entry);
-	own_lock(&sock_lock);
+	own_lock(&sock_pool_lock);
 	if (published && published[s->entry] == s)
 		published[s->entry] = NULL;
-	own_unlock(&sock_lock);
+	own_unlock(&sock_pool_lock);
 	s->entry = -1;
 }
 
 struct sock *sock_published(uint32_t entry)
 {
 	struct sock *s = NULL;
-	own_lock(&sock_lock);
+	own_lock(&sock_pool_lock);
 	if (published && entry < PUBLISHED_MAX)
 		s = published[entry];
 	if (s)
 		atomic_fetch_add(&s->pins, 1); /* its last close withdraws it under this lock, and looks at the pins then */
-	own_unlock(&sock_lock);
+	own_unlock(&sock_pool_lock);
 	return s;
 }
 
@@ -109,7 +109,7 @@ bool sock_publish(struct sock *s)
 	int entry = registry_publish(&s->local, &s->at, s->token);
 	if (entry < 0)
 		return false;
-	own_lock(&sock_lock);
+	own_lock(&sock_pool_lock);
 	if (!published) {
 		published = mmap(NULL, PUBLISHED_MAX * sizeof(*published), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
 				 -1, 0);
@@ -118,7 +118,7 @@ bool sock_publish(struct sock *s)
 	}
 	if (published)
 		published[entry] = s;
-	own_unlock(&sock_lock);
+	own_unlock(&sock_pool_lock);
 	s->entry = entry;
 	return true;
 }
@@ -296,8 +296,12 @@ bool sock_slot(struct sock *s, int fd, enum state_role role, const struct state_
 	real.getsockopt(fd, SOL_SOCKET, SO_COOKIE, &t->cookie, &len);
 	int flags = real.fcntl(fd, F_GETFL);
 	t->nonblock = flags >= 0 && flags & O_NONBLOCK;
-	s->solo = 1;
-	s->slot = t;
+	/* A fork by another thread gives connections a slot too, to count the child in: the first one stands. */
+	struct slot *none = NULL;
+	if (__atomic_compare_exchange_n(&s->slot, &none, t, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+		s->solo = 1;
+	else
+		slot_drop(t);
 	return true;
 }
 
@@ -328,6 +332,6 @@ static void fork_one(struct sock *s, void *arg)
 
 void sock_fork_child(void)
 {
-	pthread_mutex_init(&sock_lock, NULL);
+	pthread_mutex_init(&sock_pool_lock, NULL);
 	sock_each(fork_one, NULL);
 }

@@ -23,7 +23,7 @@ char program_name[64];
 _Atomic bool active;
 unsigned usable_cpus = 1;
 
-static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t state_start_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool started, usable;
 static int log_fd = -1;
 
@@ -75,7 +75,7 @@ bool state_start(int fd)
 {
 	if (started)
 		return usable;
-	own_lock(&start_lock);
+	own_lock(&state_start_lock);
 	if (!started) {
 		int saved = errno;
 		options_load(&options, complain, NULL);
@@ -94,14 +94,14 @@ bool state_start(int fd)
 		started = true;
 		errno = saved;
 	}
-	own_unlock(&start_lock);
+	own_unlock(&state_start_lock);
 	return usable;
 }
 
 /* The child of a fork: its own identity, state file and rendezvous, made when it next opens a connection. */
 void state_fork_child(void)
 {
-	pthread_mutex_init(&start_lock, NULL);
+	pthread_mutex_init(&state_start_lock, NULL);
 	if (started) {
 		started = false;
 		log_fd = -1;
@@ -110,12 +110,12 @@ void state_fork_child(void)
 
 void state_anew(void)
 {
-	own_lock(&start_lock);
+	own_lock(&state_start_lock);
 	if (started) {
 		registry_close();
 		stats_stop();
 		started = false;
 		active = false;
 	}
-	own_unlock(&start_lock);
+	own_unlock(&state_start_lock);
 }

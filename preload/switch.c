@@ -176,7 +176,7 @@ static void take_offer(struct sock *s, void *arg)
 		return;
 	k->done = true;
 	enum reason why = REASON_NONE;
-	if (!s->slot && !sock_slot(s, s->fd, ROLE_CONNECT, &s->at)) {
+	if (!s->slot && (s->forked || !sock_slot(s, s->fd, ROLE_CONNECT, &s->at))) {
 		refuse_gone(k->l, k->index);
 		return;
 	}

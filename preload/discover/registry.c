@@ -72,7 +72,7 @@ static struct {
 } others[OTHERS_MAX];
 static int n_others;
 static struct timespec others_seen;
-static pthread_mutex_t others_lock = PTHREAD_MUTEX_INITIALIZER; /* others; held for system calls on files only */
+pthread_mutex_t registry_others_lock = PTHREAD_MUTEX_INITIALIZER; /* others; held for system calls on files only */
 
 uint64_t random64(void)
 {
@@ -168,19 +168,19 @@ static int failed; /* not tried again before registry_close */
 
 void registry_close(void)
 {
-	own_lock(&others_lock);
+	own_lock(&registry_others_lock);
 	if (own)
 		munmap(own, sizeof(*own));
 	own = NULL;
 	failed = 0;
 	dir[0] = 0;
 	others_seen.tv_nsec = -1;
-	own_unlock(&others_lock);
+	own_unlock(&registry_others_lock);
 }
 
 void registry_fork_child(void)
 {
-	pthread_mutex_init(&others_lock, NULL);
+	pthread_mutex_init(&registry_others_lock, NULL);
 }
 
 int registry_open(int fd)
@@ -349,14 +349,14 @@ bool registry_listed(const struct state_addr *to)
 	if (listener_in(own->listener + at, to))
 		return true;
 	bool found = false;
-	own_lock(&others_lock);
+	own_lock(&registry_others_lock);
 	refresh_others();
 	for (int i = 0; i < n_others && !found; i++) {
 		struct listener_entry w[WINDOW];
 		off_t off = offsetof(struct registry, listener) + at * sizeof(*w);
 		found = pread(others[i].fd, w, sizeof(w), off) == sizeof(w) && listener_in(w, to);
 	}
-	own_unlock(&others_lock);
+	own_unlock(&registry_others_lock);
 	return found;
 }
 
@@ -413,7 +413,7 @@ bool registry_find(const struct state_addr *end, const struct state_addr *local,
 	if (conn_in(own->conn + at, at, end, local, uid, ret))
 		return true;
 	bool found = false;
-	own_lock(&others_lock);
+	own_lock(&registry_others_lock);
 	refresh_others();
 	for (int i = 0; i < n_others && !found; i++) {
 		struct conn_entry w[WINDOW];
@@ -421,7 +421,7 @@ bool registry_find(const struct state_addr *end, const struct state_addr *local,
 		found = pread(others[i].fd, w, sizeof(w), off) == sizeof(w) &&
 			conn_in(w, at, end, local, others[i].uid, ret);
 	}
-	own_unlock(&others_lock);
+	own_unlock(&registry_others_lock);
 	return found;
 }
 

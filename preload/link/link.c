@@ -28,9 +28,9 @@ pthread_mutex_t link_walk_lock = PTHREAD_MUTEX_INITIALIZER;
 _Atomic uint32_t links_any;
 
 /* One thread takes messages in at a time. A leaf: nothing is locked inside. */
-static pthread_mutex_t receive_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t link_receive_lock = PTHREAD_MUTEX_INITIALIZER;
 static int rendezvous = -1;
-static pthread_mutex_t rendezvous_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t link_rendezvous_lock = PTHREAD_MUTEX_INITIALIZER;
 static int pending = -1; /* knocked, but its HELLO had not come */
 static uint32_t serial;
 
@@ -65,9 +65,9 @@ int link_rendezvous(void)
 {
 	if (rendezvous >= 0)
 		return 0;
-	own_lock(&rendezvous_lock); /* two threads that connect first at the same time */
+	own_lock(&link_rendezvous_lock); /* two threads that connect first at the same time */
 	int r = rendezvous >= 0 ? 0 : rendezvous_new();
-	own_unlock(&rendezvous_lock);
+	own_unlock(&link_rendezvous_lock);
 	return r;
 }
 
@@ -434,7 +434,7 @@ void link_receive(struct link *l)
 	if (l->socket < 0)
 		return;
 	int saved = errno;
-	own_lock(&receive_lock);
+	own_lock(&link_receive_lock);
 	while (l->socket >= 0) {
 		struct link_msg m;
 		int fds[LINK_MSG_FDS];
@@ -457,7 +457,7 @@ void link_receive(struct link *l)
 		while (n)
 			quiet_close(fds[--n]);
 	}
-	own_unlock(&receive_lock);
+	own_unlock(&link_receive_lock);
 	errno = saved;
 }
 
@@ -573,8 +573,8 @@ void link_reap(void)
 void link_fork_child(void)
 {
 	pthread_mutex_init(&links_lock, NULL);
-	pthread_mutex_init(&rendezvous_lock, NULL);
-	pthread_mutex_init(&receive_lock, NULL);
+	pthread_mutex_init(&link_rendezvous_lock, NULL);
+	pthread_mutex_init(&link_receive_lock, NULL);
 	pthread_mutex_init(&link_walk_lock, NULL);
 	identity_renew();
 	if (rendezvous >= 0)

@@ -4,6 +4,7 @@
 #include "preload/interpose.h"
 #include "preload/io.h"
 #include "preload/link/link.h"
+#include "preload/proc/locks.h"
 #include "preload/proc/inside.h"
 #include "preload/proc/limits.h"
 #include "preload/proc/process.h"
@@ -36,6 +37,19 @@ static void share(struct sock *s, void *arg)
 	s->solo = 0;
 }
 
+/* What other threads opened or moved to a slot meanwhile. */
+static void share_late(struct sock *s, void *arg)
+{
+	if (s->slot) {
+		slot_share(s->slot, *(int *)arg);
+		s->solo = 0;
+	} else {
+		s->forked = 1;
+	}
+}
+
+static uint32_t locks_held; /* under switch_fork_lock */
+
 int fork_prepare(bool identity)
 {
 	int index = -1;
@@ -47,6 +61,9 @@ int fork_prepare(bool identity)
 			index = family_fork_prepare();
 		sock_each(share, &index);
 	}
+	locks_held = locks_hold();
+	if (family)
+		sock_each(share_late, &index);
 	limits_hold();
 	return index;
 }
@@ -77,6 +94,7 @@ void fork_parent(int index, pid_t pid)
 {
 	int saved = errno;
 	limits_release();
+	locks_release(locks_held);
 	if (family && pid != FORK_UNKNOWN)
 		family_fork_parent(index, pid);
 	pthread_mutex_unlock(&switch_fork_lock);

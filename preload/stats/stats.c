@@ -31,7 +31,7 @@ static uint32_t rows_had;
 static uint32_t free_row[STATE_ROWS];
 static uint32_t n_free;
 static char path[128];
-static pthread_mutex_t rows_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t stats_rows_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t kernel_tx, kernel_rx; /* of ended connections, for HASTEN_COUNTERS */
 
 static uint64_t start_time(void)
@@ -146,7 +146,7 @@ void stats_row_new(struct sock *s, int fd)
 		if (sock_addrs(fd, &local, &peer) < 0)
 			return;
 	}
-	own_lock(&rows_lock);
+	own_lock(&stats_rows_lock);
 	if (n_free) {
 		r = &rows[free_row[--n_free]];
 	} else if (header->rows_used < STATE_ROWS) {
@@ -160,7 +160,7 @@ void stats_row_new(struct sock *s, int fd)
 			r = &rows[next];
 		}
 	}
-	own_unlock(&rows_lock);
+	own_unlock(&stats_rows_lock);
 	if (!r)
 		return;
 	uint32_t seq = atomic_load(&r->seq);
@@ -184,7 +184,7 @@ void stats_row_update(struct sock *s)
 	struct slot *t = s->slot;
 	if (!r || !t)
 		return;
-	own_lock(&rows_lock); /* the two directions have locks of their own */
+	own_lock(&stats_rows_lock); /* the two directions have locks of their own */
 	row_begin(r);
 	bool tx = t->tx.mode == MODE_LANE, rx = t->rx.mode == MODE_LANE;
 	r->tx.transport = tx ? lane_active->transport : TRANSPORT_KERNEL;
@@ -196,7 +196,7 @@ void stats_row_update(struct sock *s)
 	r->fd = s->fd;
 	r->state = t->tx.shut || t->rx.shut || t->fin_seen ? CONN_HALF_CLOSED : CONN_ESTABLISHED;
 	row_end(r);
-	own_unlock(&rows_lock);
+	own_unlock(&stats_rows_lock);
 }
 
 void stats_lane(struct sock *s, bool sent, size_t n)
@@ -230,9 +230,9 @@ void stats_row_free(struct sock *s)
 	row_begin(r);
 	r->state = CONN_FREE;
 	row_end(r);
-	own_lock(&rows_lock);
+	own_lock(&stats_rows_lock);
 	free_row[n_free++] = r - rows;
-	own_unlock(&rows_lock);
+	own_unlock(&stats_rows_lock);
 }
 
 void stats_ended(struct sock *s, int fd)
@@ -260,7 +260,7 @@ static void forget_row(struct sock *s, void *arg)
 void stats_fork_child(void)
 {
 	/* The file is the parent's. */
-	pthread_mutex_init(&rows_lock, NULL);
+	pthread_mutex_init(&stats_rows_lock, NULL);
 	private_header.counters = (struct state_counters){0};
 	private_header.memory = *memory_use;
 	counters = &private_header.counters;

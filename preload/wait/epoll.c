@@ -30,7 +30,7 @@ struct waitset {
 	_Atomic uint32_t n_lane;         /* interests in the hidden set */
 	_Atomic uint32_t native_inside;  /* threads that entered the kernel's wait before the set had lane members */
 	_Atomic uint32_t inside;         /* threads in a wait on it, while the process has more than one */
-	uint8_t closed;                  /* by its last number; given back when nobody is inside; lock: big_lock */
+	uint8_t closed;                  /* by its last number; given back when nobody is inside; lock: waitset_lock */
 	uint8_t watched;                 /* nested in another set, or polled: members stay on the kernel */
 	_Atomic uint32_t waits;                  /* since the kernel was polled */
 	struct interest *ready;          /* doubly linked ring, first is next to report */
@@ -39,7 +39,7 @@ struct waitset {
 
 /* One lock for sets, interests and ready lists of this process; taken after a direction's lock, never before. A
  * program with one thread does not take it. */
-static pthread_mutex_t big_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t waitset_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct waitset *free_sets;
 static struct interest *free_interests;
 
@@ -48,14 +48,14 @@ static bool lock(void)
 	critical_enter();
 	if (alone())
 		return false;
-	pthread_mutex_lock(&big_lock);
+	pthread_mutex_lock(&waitset_lock);
 	return true;
 }
 
 static void unlock(bool locked)
 {
 	if (locked)
-		pthread_mutex_unlock(&big_lock);
+		pthread_mutex_unlock(&waitset_lock);
 	critical_leave();
 }
 
@@ -526,7 +526,7 @@ void waitset_close(struct waitset *w, int fd)
 
 void waitset_fork_child(void)
 {
-	pthread_mutex_init(&big_lock, NULL);
+	pthread_mutex_init(&waitset_lock, NULL);
 }
 
 static void leave_of_set(struct sock *s, void *arg)

@@ -23,12 +23,12 @@
 
 static struct link_epochs *epochs; /* shared by the family: mapped before any fork that matters */
 static int epochs_fd = -1;
-static pthread_mutex_t epochs_lock = PTHREAD_MUTEX_INITIALIZER; /* making them */
+pthread_mutex_t waker_epochs_lock = PTHREAD_MUTEX_INITIALIZER; /* making them */
 static struct waker wakers[LINK_WAITERS]; /* this process's own, by word; eventfd 0 none */
 static _Atomic uint64_t own_words;
 static uint32_t sleepers[LINK_WAITERS];
 static uint32_t users[LINK_WAITERS];
-static pthread_mutex_t waker_lock = PTHREAD_MUTEX_INITIALIZER; /* wakers, own_words, users */
+pthread_mutex_t waker_lock = PTHREAD_MUTEX_INITIALIZER; /* wakers, own_words, users */
 static _Atomic uint32_t word_lock[LINK_WAITERS];               /* sleepers and the epoch of a word */
 static unsigned next_shared;
 
@@ -63,10 +63,10 @@ static struct link_epochs *epochs_new(void)
 
 struct link_epochs *waker_epochs(int *ret_fd)
 {
-	own_lock(&epochs_lock);
+	own_lock(&waker_epochs_lock);
 	if (!epochs)
 		epochs = epochs_new();
-	own_unlock(&epochs_lock);
+	own_unlock(&waker_epochs_lock);
 	if (ret_fd)
 		*ret_fd = epochs_fd;
 	return epochs;
@@ -282,7 +282,7 @@ void waker_fork_child(void)
 {
 	/* The words are the parent's: a child takes words of its own. The inherited descriptors go. */
 	pthread_mutex_init(&waker_lock, NULL);
-	pthread_mutex_init(&epochs_lock, NULL);
+	pthread_mutex_init(&waker_epochs_lock, NULL);
 	for (uint64_t m = own_words; m; m &= m - 1)
 		fdtab_disown(wakers[__builtin_ctzll(m)].eventfd);
 	own_words = 0;
