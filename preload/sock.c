@@ -298,9 +298,8 @@ bool sock_slot(struct sock *s, int fd, enum state_role role, const struct state_
 	t->nonblock = flags >= 0 && flags & O_NONBLOCK;
 	/* A fork by another thread gives connections a slot too, to count the child in: the first one stands. */
 	struct slot *none = NULL;
-	if (__atomic_compare_exchange_n(&s->slot, &none, t, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
-		s->solo = 1;
-	else
+	s->solo = !s->forked;
+	if (!__atomic_compare_exchange_n(&s->slot, &none, t, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
 		slot_drop(t);
 	return true;
 }
