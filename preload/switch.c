@@ -1,5 +1,6 @@
 #include "preload/quiet.h"
 #include "preload/switch.h"
+#include "preload/discover/owner.h"
 #include "preload/discover/registry.h"
 #include "preload/link/link.h"
 #include "preload/real.h"
@@ -102,6 +103,11 @@ void switch_offer(struct sock *s, int fd)
 			sock_plain(s, REASON_PEER_PLAIN);
 		return;
 	}
+	/* We are root and the entry is another user's: anybody can write names into a registry of his own. */
+	if (hit.uid != geteuid() && hit.uid != 0 && !owner_is(&t->peer, &t->local, hit.uid)) {
+		sock_plain(s, REASON_OTHER_USER);
+		return;
+	}
 	struct link *l;
 	int r = link_to(&hit, &l);
 	if (r == -EAGAIN)
@@ -183,6 +189,8 @@ static void take_offer(struct sock *s, void *arg)
 	struct slot *t = s->slot;
 	if (!addr_equal(&t->local, &lane->connector) || !addr_equal(&t->peer, &lane->acceptor))
 		why = REASON_PEER_PLAIN;
+	else if (k->l->uid != geteuid() && k->l->uid != 0 && !owner_is(&t->peer, &t->local, k->l->uid))
+		why = REASON_OTHER_USER; /* our entry can be read by everybody: the offer must come from the other end's owner */
 	else if (t->never)
 		why = t->never;
 	else if (!switch_offsets(s, s->fd, &w, &c))

@@ -71,16 +71,17 @@ int link_rendezvous(void)
 	return r;
 }
 
-static bool same_user(int fd, uint32_t uid)
+#define NO_USER ((uint32_t)-1)
+
+/* Who is at the other end, where it is one of those that a link is made with: our user, or one of us is root. */
+static uint32_t user_of(int fd)
 {
 	struct ucred peer;
 	socklen_t len = sizeof(peer);
 	if (real.getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
-		return false;
-	if (uid != (uint32_t)-1 && peer.uid != uid)
-		return false;
+		return NO_USER;
 	/* 65534 is what several users of other user name spaces look like */
-	return (peer.uid == geteuid() || peer.uid == 0 || geteuid() == 0) && peer.uid != 65534;
+	return (peer.uid == geteuid() || peer.uid == 0 || geteuid() == 0) && peer.uid != 65534 ? peer.uid : NO_USER;
 }
 
 static int send_message(int fd, struct link_msg *m, const int *fds, int n)
@@ -304,7 +305,7 @@ int link_to(const struct registry_hit *hit, struct link **ret)
 		r = errno == EAGAIN ? -EAGAIN : -ESRCH;
 		goto fail;
 	}
-	if (!same_user(fd, hit->uid)) {
+	if (user_of(fd) != hit->uid) {
 		r = -EPERM;
 		goto fail;
 	}
@@ -376,6 +377,7 @@ static int adopt(int fd, struct link_msg *m, int *fds, int n)
 	l->sent_wakefds = words_in(&answer);
 	l->side = 1;
 	l->peer = m->from;
+	l->uid = user_of(fd);
 	l->socket = fdtab_own(fd);
 	atomic_store(&l->header->joined, 1);
 	link_enter(l);
@@ -403,7 +405,7 @@ bool link_look(void)
 			fd = quiet_accept4(rendezvous, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 			if (fd < 0)
 				break;
-			if (!same_user(fd, -1) || !fd_room()) {
+			if (user_of(fd) == NO_USER || !fd_room()) {
 				quiet_close(fd);
 				continue;
 			}

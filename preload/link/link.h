@@ -19,6 +19,7 @@ struct link {
 	_Atomic uint8_t dead;            /* the peer has gone, or broke the format: no new lanes */
 	uint8_t inherited;       /* made by the process that forked us: serves the lanes we inherited */
 	uint64_t peer;           /* identity token of the peer */
+	uint32_t uid;            /* connector: the peer's user as it knocked */
 	struct link_header *header;
 	struct link_news *news;  /* [2], by receiving side */
 	struct link_lane *lane;

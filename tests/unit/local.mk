@@ -53,6 +53,12 @@ TESTS += tests/unit/test_registry
 tests_unit_test_registry_SOURCES = tests/unit/test_registry.c
 tests_unit_test_registry_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_test_registry_LDADD = tests/unit/libinside.la $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_owner
+TESTS += tests/unit/test_owner
+tests_unit_test_owner_SOURCES = tests/unit/test_owner.c
+tests_unit_test_owner_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_owner_LDADD = tests/unit/libinside.la $(CMOCKA_LIBS)
 endif
 endif
 
