@@ -1,10 +1,13 @@
 /* Making a relay: the pair of sockets, the process, the program's numbers. */
 #include "preload/io.h"
 #include "preload/link/link.h"
+#include "preload/proc/limits.h"
+#include "preload/proc/locks.h"
 #include "preload/real.h"
 #include "preload/relay.h"
 #include "preload/state.h"
 #include "preload/stats/stats.h"
+#include "preload/switch.h"
 #include "preload/wait/waitset.h"
 
 #include <errno.h>
@@ -20,9 +23,17 @@
 /* A child that nobody waits for and whose end nobody is told of. */
 static int fork_relay(struct relay *r)
 {
+	/* as for every fork: what the child finds of ours is whole */
+	critical_enter();
+	pthread_mutex_lock(&switch_fork_lock);
 	int index = family_fork_prepare();
-	if (index < 0)
+	if (index < 0) {
+		pthread_mutex_unlock(&switch_fork_lock);
+		critical_leave();
 		return -EAGAIN;
+	}
+	uint32_t held = locks_hold();
+	limits_hold();
 	slot_share(r->s->slot, index);
 	r->s->solo = 0;
 	sigset_t all, before;
@@ -42,10 +53,15 @@ static int fork_relay(struct relay *r)
 	int failed = errno;
 	while (pid > 0 && real.syscall(SYS_wait4, pid, &status, __WCLONE, NULL) < 0 && errno == EINTR) {
 	}
+	limits_release();
+	locks_release(held);
+	if (pid < 0 || status)
+		family_fork_parent(index, -1);
+	pthread_mutex_unlock(&switch_fork_lock);
+	critical_leave();
 	real.syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, 8);
 	if (pid > 0 && status == 0)
 		return 0;
-	family_fork_parent(index, -1);
 	return pid < 0 ? -failed : -EAGAIN;
 }
 
