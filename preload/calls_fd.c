@@ -178,17 +178,8 @@ EXPORT int fcntl(int fd, int cmd, ...)
 	return control(fd, cmd, arg);
 }
 
-EXPORT int fcntl64(int fd, int cmd, ...)
-{
-	ENSURE_REAL();
-	va_list ap;
-	va_start(ap, cmd);
-	void *arg = va_arg(ap, void *);
-	va_end(ap);
-	if (likely(!fdtab_get(fd)))
-		return real.fcntl(fd, cmd, arg);
-	return control(fd, cmd, arg);
-}
+/* libc's own two are one function where off_t has 64 bits. */
+EXPORT int fcntl64(int fd, int cmd, ...) __attribute__((alias("fcntl")));
 
 EXPORT int ioctl(int fd, unsigned long request, ...)
 {

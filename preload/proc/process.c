@@ -72,6 +72,7 @@ void fork_child(int index)
 {
 	int saved = errno;
 	limits_fork_child();
+	locks_release(locks_held); /* ours until here; each is made anew below, for who else may have waited */
 	pthread_mutex_unlock(&switch_fork_lock);
 	pthread_mutex_init(&switch_fork_lock, NULL); /* others of the parent may have waited for it */
 	registry_fork_child();
