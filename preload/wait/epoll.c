@@ -856,8 +856,13 @@ static int lane_wait(struct waitset *w, struct epoll_event *out, int max, uint64
 {
 	struct waker *waker = w->waker;
 	int r = lane_wait_once(w, out, max, ns, mask);
-	if (!alone() && waker && waker_sleepers(waker) && (w->ready || news_any(waker->word)))
-		waker_poke(waker);
+	if (!alone() && waker && waker_sleepers(waker)) {
+		bool locked = lock();
+		bool left = w->ready != NULL;
+		unlock(locked);
+		if (left || news_any(waker->word))
+			waker_poke(waker);
+	}
 	return r;
 }
 
