@@ -576,6 +576,7 @@ static struct interest *find(struct waitset *w, struct sock *s, int fd)
 static void keep_apart(struct waitset *w, uint64_t data)
 {
 	struct epoll_event e = {.events = EPOLLIN};
+	bool locked = lock();
 	if (w->waker && data == w->data_waker) {
 		e.events |= EPOLLET;
 		e.data.u64 = w->data_waker = random64();
@@ -585,6 +586,7 @@ static void keep_apart(struct waitset *w, uint64_t data)
 		e.data.u64 = w->data_hidden = random64();
 		real.epoll_ctl(w->fd, EPOLL_CTL_MOD, w->hidden, &e);
 	}
+	unlock(locked);
 }
 
 static int ctl_add(struct waitset *w, struct interest *i, int fd, struct sock *s, struct epoll_event *event)
