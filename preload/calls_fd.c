@@ -230,6 +230,21 @@ EXPORT FILE *fdopen(int fd, const char *mode)
 	return real.fdopen(fd, mode);
 }
 
+/* It closes the number inside libc. */
+EXPORT int fclose(FILE *f)
+{
+	ENSURE_REAL();
+	int fd = f && fdtab_highest >= 0 && !self_thread.vfork_child ? fileno(f) : -1;
+	uintptr_t e = fd >= 0 ? fdtab_get(fd) : 0;
+	if (unlikely(fd_kind(e) == FD_SOCK || fd_kind(e) == FD_EPOLL)) {
+		int saved = errno;
+		fflush(f); /* what it holds goes before the end */
+		forget(fd, e);
+		errno = saved;
+	}
+	return real.fclose(f);
+}
+
 /* Programs that make their system calls by number (libuv closes sockets so) get the same treatment. */
 EXPORT long syscall(long number, ...)
 {

@@ -299,7 +299,7 @@ bool sock_slot(struct sock *s, int fd, enum state_role role, const struct state_
 	/* A fork by another thread gives connections a slot too, to count the child in: the first one stands. */
 	struct slot *none = NULL;
 	s->solo = !s->forked;
-	if (!__atomic_compare_exchange_n(&s->slot, &none, t, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+	if (!atomic_compare_exchange_strong(&s->slot, &none, t))
 		slot_drop(t);
 	return true;
 }

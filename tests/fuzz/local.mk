@@ -2,7 +2,26 @@ check_PROGRAMS += tests/fuzz/fuzz_options
 tests_fuzz_fuzz_options_SOURCES = tests/fuzz/fuzz_options.c
 tests_fuzz_fuzz_options_LDADD = libcommon.la
 
+if !SANITIZED
+check_PROGRAMS += tests/fuzz/fuzz_peer
+tests_fuzz_fuzz_peer_SOURCES = tests/fuzz/fuzz_peer.c
+tests_fuzz_fuzz_peer_LDADD = tests/unit/libinside.la
+endif
+
 TESTS += tests/fuzz/replay.sh
 EXTRA_DIST += tests/fuzz/replay.sh tests/fuzz/run.sh \
 	tests/fuzz/corpus/options/netacc tests/fuzz/corpus/options/hasten tests/fuzz/corpus/options/faults \
-	tests/fuzz/corpus/options/path-in-complaint
+	tests/fuzz/corpus/options/path-in-complaint \
+	tests/fuzz/corpus/peer/classes \
+	tests/fuzz/corpus/peer/demoted-without-marker \
+	tests/fuzz/corpus/peer/gate-and-end \
+	tests/fuzz/corpus/peer/knocks \
+	tests/fuzz/corpus/peer/marker-length \
+	tests/fuzz/corpus/peer/marker-length-dial \
+	tests/fuzz/corpus/peer/messages \
+	tests/fuzz/corpus/peer/news \
+	tests/fuzz/corpus/peer/offers \
+	tests/fuzz/corpus/peer/past-the-library \
+	tests/fuzz/corpus/peer/tail-of-ones \
+	tests/fuzz/corpus/peer/wakefd-broken-pipe \
+	tests/fuzz/corpus/peer/wakefd-full-pipe

@@ -1,7 +1,9 @@
 #!/bin/bash
 # Fuzz what reads input that others write. Usage: tests/fuzz/run.sh [SECONDS [TARGET...]], 30 s for each of all.
+# top_builddir: where config.h is, for the target peer.
 # Exit status: 0 nothing found, 1 a fault (its input stays in the printed folder), 77 clang has no libFuzzer here.
 set -u
+build_tree=$(cd "${top_builddir:-$(dirname "$0")/../..}" && pwd) || exit 1
 cd "${top_srcdir:-$(dirname "$0")/../..}" || exit 1
 seconds=${1:-30}
 shift || true
@@ -9,6 +11,7 @@ shift || true
 sources_of() { # TARGET: what it is linked with
 	case $1 in
 	options) echo common/options.c common/options_load.c common/options_rule.c ;;
+	peer) grep -oE 'preload/[a-z/_]+\.c( |$)' preload/local.mk | tr -d ' ' | sort -u && ls common/*.c ;;
 	*) echo "fuzz: no target \"$1\"" >&2; return 1 ;;
 	esac
 }
@@ -25,15 +28,16 @@ faults=0
 for target in "${targets[@]}"; do
 	sources=$(sources_of "$target") || exit 1
 	# shellcheck disable=SC2086 # a list of words
-	if ! clang -std=gnu17 -g -O1 -D_GNU_SOURCE -DSYSCONFDIR='"/etc"' -DWITH_LIBFUZZER -I. \
+	if ! clang -std=gnu17 -g -O1 -D_GNU_SOURCE -DSYSCONFDIR='"/etc"' -DPKGLIBDIR='"/usr/lib/hasten"' -DWITH_LIBFUZZER \
+		-I. -I"$build_tree" -U_FORTIFY_SOURCE -ftls-model=initial-exec -pthread \
 		-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
 		-o "$work/$target" "tests/fuzz/fuzz_$target.c" $sources 2>"$work/$target.log"; then
 		cat "$work/$target.log" >&2
 		echo "fuzz: $target cannot be built with clang's libFuzzer (Debian: clang, libclang-rt-14-dev)" >&2
 		exit 77
 	fi
-	mkdir "$work/$target.corpus"
-	if "$work/$target" -max_total_time="$seconds" -max_len=4096 -artifact_prefix="$work/" -print_final_stats=1 \
+	mkdir -p "$work/$target.corpus" "$work/run"
+	if HASTEN_RUN_DIR="$work/run" "$work/$target" -max_total_time="$seconds" -max_len=4096 -artifact_prefix="$work/" -print_final_stats=1 \
 		"$work/$target.corpus" "tests/fuzz/corpus/$target" >"$work/$target.log" 2>&1; then
 		echo "fuzz: $target: nothing found in ${seconds}s, $(sed -n 's/^stat::number_of_executed_units: *//p' "$work/$target.log") inputs"
 	else
