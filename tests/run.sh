@@ -12,6 +12,7 @@ conform|600|socket programs native, preloaded, eager and with faults, compared
 servers|600|real servers and clients accelerated at both ends, one end and neither
 model|420|the protocol model at small bounds
 sanitizers|480|unit and command line tests built with AddressSanitizer and UBSan
+sanitized|600|the socket programs again, with the library built so and preloaded
 fuzz|120|each fuzzer for a few seconds
 distcheck|480|the release archive builds, passes, installs and uninstalls
 END
@@ -198,8 +199,14 @@ group_sanitizers() {
 	configure_and_make "$work/sanitized" --enable-sanitizers && check_alone
 }
 
+group_sanitized() {
+	(configure_and_make "$work/sanitized" --enable-sanitizers) || return 1
+	cd "$work/build" && make_jobs conform-programs || return 1
+	"$work/source/tests/conform/run" -B "$work/build" -S "$work/sanitized" -m auto,eager
+}
+
 group_fuzz() {
-	"$work/source/tests/fuzz/run.sh" 5
+	top_builddir=$work/build "$work/source/tests/fuzz/run.sh" 5
 }
 
 group_distcheck() {
@@ -284,7 +291,7 @@ trap 'broken+=(stopped); finish; exit 1' INT TERM HUP
 
 HASTEN_CASES=${HASTEN_CASES:-$(dirname "$top")/shared/cases}
 export work HASTEN_CASES
-export -f make_jobs alone check_alone configure_and_make group_build group_check group_conform group_servers group_model group_sanitizers \
+export -f make_jobs alone check_alone configure_and_make group_build group_check group_conform group_servers group_model group_sanitizers group_sanitized \
 	group_fuzz group_distcheck
 say "tests of $top, $(nproc) CPUs, $(uname -sr), log files in $work"
 install_missing

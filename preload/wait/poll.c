@@ -314,7 +314,8 @@ static int by_poll(int n, fd_set *r, fd_set *w, fd_set *e, const struct timespec
 	nfds_t count = 0, k = 0;
 	for (int fd = 0; fd < n; fd++)
 		count += in_set(r, fd) || in_set(w, fd) || in_set(e, fd);
-	if (count > ON_STACK && !(p = mmap(NULL, count * sizeof(*p), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)))
+	if (count > ON_STACK &&
+	    (p = mmap(NULL, count * sizeof(*p), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) == MAP_FAILED)
 		return -1;
 	for (int fd = 0; fd < n; fd++) {
 		short events = (in_set(r, fd) ? POLLIN : 0) | (in_set(w, fd) ? POLLOUT : 0) | (in_set(e, fd) ? POLLPRI : 0);

@@ -14,6 +14,7 @@ EXTRA_DIST += tests/fuzz/replay.sh tests/fuzz/run.sh \
 	tests/fuzz/corpus/options/path-in-complaint \
 	tests/fuzz/corpus/peer/classes \
 	tests/fuzz/corpus/peer/demoted-without-marker \
+	tests/fuzz/corpus/peer/found-hang \
 	tests/fuzz/corpus/peer/gate-and-end \
 	tests/fuzz/corpus/peer/knocks \
 	tests/fuzz/corpus/peer/marker-length \
