@@ -58,7 +58,7 @@ struct sock {
 	struct state_addr local;         /* PUBLISHED: our end */
 	struct state_addr at;            /* LISTENER: its address; ACCEPTED, PUBLISHED: the peer's */
 	_Atomic uint32_t kernel_events;  /* EPOLLIN|EPOLLRDHUP|EPOLLHUP|EPOLLERR that a kernel set reported: latched */
-	struct interest *interests;      /* memberships in epoll sets; lock: waitset_big_lock */
+	struct interest *interests;      /* memberships in epoll sets; lock: waitset_lock */
 	struct state_row *row;           /* state file, NULL none */
 	struct sock *next_free;
 };

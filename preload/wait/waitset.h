@@ -43,7 +43,7 @@ bool sock_watched(struct sock *s);
 /* A set that is itself watched (nested in another, polled): its members stay on the kernel from now on, which alone
  * can say when the set is readable. */
 void waitset_watched(struct waitset *w);
-/* Modes of a direction changed: registrations follow. Called with a direction's lock held; takes the big lock.
+/* Modes of a direction changed: registrations follow. Called with a direction's lock held; takes their lock.
  * receiving: from a receive of the program on this socket. */
 void waitset_modes_changed(struct sock *s, bool receiving);
 /* A send found no room: becoming writable is an event from now on. */

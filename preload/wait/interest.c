@@ -1,0 +1,407 @@
+/* Memberships in epoll sets: where each is registered, and what is true of its connection now. */
+#include "preload/discover/registry.h"
+#include "preload/interpose.h"
+#include "preload/io.h"
+#include "preload/link/link.h"
+#include "preload/quiet.h"
+#include "preload/real.h"
+#include "preload/stats/stats.h"
+#include "preload/switch.h"
+#include "preload/wait/waitset_inner.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static struct interest *free_interests; /* lock: waitset_lock */
+
+struct interest *interest_new(void)
+{
+	if (!free_interests) {
+		struct interest *c = waitset_carve(64 * sizeof(*c));
+		for (int i = 0; c && i < 64; i++) {
+			c[i].next_of_sock = free_interests;
+			free_interests = &c[i];
+		}
+	}
+	struct interest *i = free_interests;
+	if (i) {
+		free_interests = i->next_of_sock;
+		memset(i, 0, sizeof(*i));
+	}
+	return i;
+}
+
+void interest_dequeue(struct interest *i)
+{
+	if (!i->queued)
+		return;
+	struct waitset *w = i->set;
+	if (i->next_ready == i) {
+		w->ready = NULL;
+	} else {
+		i->prev_ready->next_ready = i->next_ready;
+		i->next_ready->prev_ready = i->prev_ready;
+		if (w->ready == i)
+			w->ready = i->next_ready;
+	}
+	i->queued = 0;
+}
+
+void interest_enqueue(struct interest *i)
+{
+	if (i->queued || i->disabled || i->parked)
+		return;
+	struct waitset *w = i->set;
+	if (!w->ready) {
+		w->ready = i->next_ready = i->prev_ready = i;
+	} else {
+		i->next_ready = w->ready;
+		i->prev_ready = w->ready->prev_ready;
+		i->prev_ready->next_ready = i;
+		w->ready->prev_ready = i;
+	}
+	i->queued = 1;
+}
+
+bool sock_on_lane(struct sock *s)
+{
+	struct slot *t = s->slot;
+	return t && (atomic_load_explicit(&t->rx.mode, memory_order_acquire) == MODE_LANE ||
+		     atomic_load_explicit(&t->tx.mode, memory_order_acquire) == MODE_LANE);
+}
+
+bool sock_both_on_lane(struct sock *s)
+{
+	return s->slot->rx.mode == MODE_LANE && s->slot->tx.mode == MODE_LANE;
+}
+
+bool sock_watched(struct sock *s)
+{
+	struct slot *t = s->slot;
+	return t && (atomic_load_explicit(&t->rx.mode, memory_order_acquire) != MODE_KERNEL ||
+		     atomic_load_explicit(&t->tx.mode, memory_order_acquire) == MODE_LANE);
+}
+
+uint32_t sock_ready(struct sock *s)
+{
+	struct slot *t = s->slot;
+	uint32_t e = s->kernel_events;
+	if (t->rx.mode == MODE_LANE) {
+		if ((e & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) == EPOLLIN && !io_kernel_bytes(s))
+			e &= ~EPOLLIN; /* the event was of bytes that have been taken since */
+		struct link_dir *d = rx_dir(t);
+		size_t unread = ring_unread(rx_ring(t));
+		if (unread >= (s->lowat ? s->lowat : 1) || t->rx.shut)
+			e |= EPOLLIN;
+		if (atomic_load(&d->end))
+			e |= EPOLLIN | EPOLLRDHUP;
+		if (io_demoted(t))
+			e |= EPOLLIN; /* a receive goes through the switch; at worst it says EAGAIN */
+	}
+	if (t->rx.mode == MODE_AGREED && ring_unread(rx_ring(t)) && io_promoted(t))
+		e |= EPOLLIN; /* the marker is in the kernel, behind at most kernel bytes */
+	if (t->tx.mode == MODE_LANE) {
+		struct link_dir *d = tx_dir(t);
+		if (head_gated(atomic_load(&d->head)) ? atomic_load(&d->tail) == head_pos(atomic_load(&d->head)) :
+							ring_unread(tx_ring(t)) <= tx_limit(t) * 2 / 3 || t->tx.shut)
+			e |= EPOLLOUT;
+		else
+			atomic_store(&d->want_room, tx_limit(t) * 2 / 3 + 1);
+	}
+	return e & (EPOLLHUP | EPOLLERR) ? e | EPOLLOUT : e;
+}
+
+struct waitset *waitset_of(int epfd)
+{
+	return fdtab_waitset(epfd);
+}
+
+/* The waker and the hidden set of w; false: no descriptors. Under the sets' lock. */
+static bool equip(struct waitset *w)
+{
+	if (!w->waker) {
+		struct waker *k = waker_new();
+		if (!k)
+			return false;
+		w->data_waker = random64();
+		struct epoll_event e = {.events = EPOLLIN | EPOLLET, .data.u64 = w->data_waker};
+		w->waker = k; /* before a thread that sleeps in the set can be told of it */
+		if (real.epoll_ctl(w->fd, EPOLL_CTL_ADD, k->eventfd, &e) < 0 && errno != EEXIST) {
+			w->waker = NULL;
+			waker_free(k);
+			return false;
+		}
+	}
+	if (w->hidden < 0) {
+		int fd = real.epoll_create1(EPOLL_CLOEXEC);
+		if (fd < 0)
+			return false;
+		w->data_hidden = random64();
+		struct epoll_event e = {.events = EPOLLIN, .data.u64 = w->data_hidden};
+		if (real.epoll_ctl(w->fd, EPOLL_CTL_ADD, fd, &e) < 0) {
+			quiet_close(fd);
+			return false;
+		}
+		w->hidden = fdtab_own(fd);
+		/* the registration follows the open file, whatever its number is now */
+	}
+	return true;
+}
+
+/* What the hidden set is asked for: the kernel's part of the readiness. With the receiving side on a lane it is
+ * edge-triggered, latched in kernel_events and independent of what the program asks, so that it never changes. */
+static uint32_t hidden_events(struct interest *i)
+{
+	struct slot *t = i->sock->slot;
+	uint32_t out = t->tx.mode != MODE_LANE ? EPOLLOUT : 0;
+	if (t->rx.mode == MODE_LANE)
+		return EPOLLIN | EPOLLRDHUP | EPOLLET | out;
+	return (i->events & (EPOLLIN | EPOLLRDHUP | EPOLLPRI | EPOLLET)) | (i->events & out);
+}
+
+/* A number that changes with every arrival and with the end. */
+uint64_t sock_incoming(struct slot *t)
+{
+	struct link_dir *d = rx_dir(t);
+	return atomic_load(&d->head) << 1 | atomic_load(&d->end);
+}
+
+/* The kernel's part: what the hidden set says is latched. Under the sets' lock. */
+void waitset_drain_hidden(struct waitset *w)
+{
+	struct epoll_event e[32];
+	int n;
+	if (w->hidden < 0)
+		return;
+	do {
+		n = quiet_epoll(w->hidden, e, 32);
+		for (int k = 0; k < n; k++) {
+			struct interest *i = e[k].data.ptr;
+			if (i->set != w || !i->sock)
+				continue;
+			uint32_t events = e[k].events;
+			struct slot *t = i->sock->slot;
+			/* The marker's arrival is no arrival of its own: the bytes that it follows have been reported. */
+			if (i->events & EPOLLET && t->rx.mode == MODE_AGREED && i->seen == sock_incoming(t) && io_promoted(t) &&
+			    !(events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)))
+				events &= ~EPOLLIN;
+			i->sock->kernel_events |= events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR | EPOLLPRI | EPOLLOUT);
+			i->fresh |= events;
+			interest_enqueue(i);
+		}
+	} while (n == 32 && (e[0].events & EPOLLET));
+}
+
+/* Has the kernel reported a one-shot member already? Then it keeps the private bits of its events only; nothing but
+ * fdinfo tells. Asked once, when the member moves. */
+static bool oneshot_fired(struct waitset *w, struct interest *i)
+{
+	char path[40], text[4096];
+	bool fired = false;
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", w->fd);
+	int fd = quiet_open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	ssize_t n, kept = 0;
+	while ((n = quiet_read(fd, text + kept, sizeof(text) - 1 - kept)) > 0) {
+		text[kept + n] = 0;
+		char *line = text;
+		for (char *end; (end = strchr(line, '\n')); line = end + 1) {
+			int tfd;
+			unsigned events;
+			if (sscanf(line, "tfd: %d events: %x", &tfd, &events) == 2 && tfd == i->fd)
+				fired = !(events & ~(EPOLLONESHOT | EPOLLET | EPOLLWAKEUP | EPOLLEXCLUSIVE));
+		}
+		kept = strlen(line);
+		memmove(text, line, kept);
+	}
+	quiet_close(fd);
+	return fired;
+}
+
+/* swallow: called from a receive of the program on this very socket, so that what is there now is its business
+ * already; an edge-triggered member must not be told of it again. */
+static void to_hidden(struct interest *i, bool swallow)
+{
+	struct waitset *w = i->set;
+	if (!equip(w))
+		return;
+	struct sock *s = i->sock;
+	if (link_announce(s->link, w->waker->word) < 0)
+		log_message(LOG_WARNING, "fd %d: wake-up descriptor not handed over yet", i->fd);
+	struct epoll_event e = {.events = hidden_events(i), .data.ptr = i};
+	if (real.epoll_ctl(w->hidden, EPOLL_CTL_ADD, i->fd, &e) < 0)
+		return;
+	i->asked = e.events;
+	if (i->events & EPOLLONESHOT)
+		i->disabled = i->absent || oneshot_fired(w, i);
+	if (!i->absent)
+		real.epoll_ctl(w->fd, EPOLL_CTL_DEL, i->fd, &e);
+	i->absent = 0;
+	i->hidden = 1;
+	atomic_fetch_add(&w->n_lane, 1);
+	/* What is there at this moment was told by the kernel's event for the marker, or is about to be returned by the
+	 * receive that took it; what comes between here and the waiters bit is found by the first look. */
+	i->seen = sock_incoming(s->slot);
+	i->wanted = 0;
+	if (swallow && i->events & EPOLLET) {
+		waitset_drain_hidden(w); /* the event of having been added */
+		s->kernel_events &= ~(EPOLLIN | EPOLLOUT | EPOLLPRI);
+		i->fresh = 0;
+	}
+	atomic_fetch_or(&s->slot->lane->end[s->slot->side].waiters, 1ull << w->waker->word);
+	interest_enqueue(i);
+	if (w->native_inside)
+		waker_poke(w->waker); /* they sleep in a set that had no lane member */
+}
+
+static void to_native(struct interest *i)
+{
+	struct waitset *w = i->set;
+	struct epoll_event e = {.events = i->events, .data = i->data};
+	real.epoll_ctl(w->hidden, EPOLL_CTL_DEL, i->fd, &e);
+	i->absent = i->disabled;
+	if (!i->parked && !i->absent)
+		real.epoll_ctl(w->fd, EPOLL_CTL_ADD, i->fd, &e);
+	interest_dequeue(i);
+	i->hidden = 0;
+	atomic_fetch_sub(&w->n_lane, 1);
+}
+
+/* Asks the hidden set anew, where that changes anything: with both directions on a lane it never does. */
+void interest_ask(struct interest *i)
+{
+	struct epoll_event e = {.events = hidden_events(i), .data.ptr = i};
+	if (e.events != i->asked && real.epoll_ctl(i->set->hidden, EPOLL_CTL_MOD, i->fd, &e) == 0)
+		i->asked = e.events;
+}
+
+/* Modes changed: the registration follows. Under the sets' lock. */
+void interest_follow(struct interest *i, bool swallow)
+{
+	/* Arrivals in the ring while kernel bytes are still unread are edges of their own: an edge-triggered member moves
+	 * with the agreement already. */
+	bool lane = sock_on_lane(i->sock) || (i->events & EPOLLET && sock_watched(i->sock));
+	if (lane && !i->hidden) {
+		to_hidden(i, swallow);
+	} else if (lane) {
+		interest_ask(i);
+		interest_enqueue(i);
+	} else if (i->hidden) {
+		to_native(i);
+	}
+}
+
+void waitset_modes_changed(struct sock *s, bool receiving)
+{
+	if (!s->interests)
+		return;
+	int saved = errno;
+	bool locked = sets_lock();
+	for (struct interest *i = s->interests; i; i = i->next_of_sock)
+		interest_follow(i, receiving);
+	sets_unlock(locked);
+	errno = saved;
+}
+
+void waitset_wants_room(struct sock *s)
+{
+	struct slot *t = s->slot;
+	if (!s->interests)
+		return;
+	bool locked = sets_lock();
+	for (struct interest *i = s->interests; i; i = i->next_of_sock)
+		i->wanted = 1;
+	/* seq_cst: want_room before the look at the tail; the reader stores the tail before its look at want_room */
+	atomic_store(&tx_dir(t)->want_room, tx_limit(t) * 2 / 3 + 1);
+	bool room = ring_unread(tx_ring(t)) <= tx_limit(t) * 2 / 3;
+	sets_unlock(locked);
+	if (room)
+		waitset_kick(s);
+}
+
+void waitset_kick(struct sock *s)
+{
+	if (!alone() && s->slot && s->slot->lane)
+		waker_poke_words(atomic_load(&s->slot->lane->end[s->slot->side].waiters));
+	if (!s->interests)
+		return;
+	bool locked = sets_lock();
+	for (struct interest *i = s->interests; i; i = i->next_of_sock)
+		if (i->hidden) {
+			interest_enqueue(i);
+			if (locked && i->set->waker)
+				waker_poke(i->set->waker);
+		}
+	sets_unlock(locked);
+}
+
+void interest_drop(struct interest *i)
+{
+	struct interest **p = &i->sock->interests;
+	while (*p != i)
+		p = &(*p)->next_of_sock;
+	*p = i->next_of_sock;
+	interest_dequeue(i);
+	if (i->hidden)
+		atomic_fetch_sub(&i->set->n_lane, 1);
+	i->set = NULL;
+	i->sock = NULL;
+	i->next_of_sock = free_interests;
+	free_interests = i;
+}
+
+void waitset_forget(struct sock *s, int fd, bool last)
+{
+	if (!s->interests)
+		return;
+	bool locked = sets_lock();
+	/* A registration lives as long as the open file: a closed number whose socket lives on by another stays in the
+	 * set, and only the last close removes it. */
+	for (struct interest *i = s->interests, *next; last && i; i = next) {
+		next = i->next_of_sock;
+		if (i->hidden) {
+			struct epoll_event e;
+			real.epoll_ctl(i->set->hidden, EPOLL_CTL_DEL, i->fd, &e);
+		}
+		interest_drop(i);
+	}
+	(void)fd;
+	sets_unlock(locked);
+}
+
+void waitset_replacing(struct sock *s, bool in_sets)
+{
+	bool locked = sets_lock();
+	for (struct interest *i = s->interests, *next; i; i = next) {
+		next = i->next_of_sock;
+		struct epoll_event e;
+		if (in_sets)
+			real.epoll_ctl(i->hidden ? i->set->hidden : i->set->fd, EPOLL_CTL_DEL, i->fd, &e);
+		if (!in_sets || i->parked) {
+			interest_drop(i);
+			continue;
+		}
+		interest_dequeue(i);
+		if (i->hidden)
+			atomic_fetch_sub(&i->set->n_lane, 1);
+		i->hidden = 0;
+	}
+	sets_unlock(locked);
+}
+
+void waitset_replaced(struct sock *s)
+{
+	bool locked = sets_lock();
+	for (struct interest *i = s->interests; i; i = i->next_of_sock) {
+		struct epoll_event e = {.events = i->events, .data = i->data};
+		i->absent = i->disabled;
+		if (!i->absent)
+			real.epoll_ctl(i->set->fd, EPOLL_CTL_ADD, i->fd, &e);
+	}
+	sets_unlock(locked);
+}

@@ -1,0 +1,71 @@
+/* What the files of epoll sets share; nobody else includes it. interest.c: memberships and readiness; waitset.c: sets,
+ * their life and epoll_ctl; epoll.c: the waits. */
+#ifndef HASTEN_WAITSET_INNER_H
+#define HASTEN_WAITSET_INNER_H
+#include "preload/state.h"
+#include "preload/wait/waitset.h"
+#include "preload/wait/waker.h"
+#include <pthread.h>
+
+struct waitset {
+	int fd;                          /* the program's */
+	_Atomic uint32_t fds;            /* numbers that refer to it */
+	int hidden;                      /* nested in fd, holds lane connections' kernel sockets; -1 none yet */
+	struct waker *_Atomic waker;     /* registered in fd; NULL none yet */
+	uint64_t data_hidden, data_waker;
+	_Atomic uint32_t n_lane;         /* interests in the hidden set */
+	_Atomic uint32_t native_inside;  /* threads that entered the kernel's wait before the set had lane members */
+	_Atomic uint32_t inside;         /* threads in a wait on it, while the process has more than one */
+	uint8_t closed;                  /* by its last number; given back when nobody is inside; lock: waitset_lock */
+	uint8_t watched;                 /* nested in another set, or polled: members stay on the kernel */
+	_Atomic uint32_t waits;                  /* since the kernel was polled */
+	struct interest *ready;          /* doubly linked ring, first is next to report */
+	struct waitset *next_free;
+};
+
+/* One lock for sets, interests and ready lists of this process; taken after a direction's lock, never before. A
+ * program with one thread does not take it. */
+extern pthread_mutex_t waitset_lock;
+
+static inline bool sets_lock(void)
+{
+	critical_enter();
+	if (alone())
+		return false;
+	pthread_mutex_lock(&waitset_lock);
+	return true;
+}
+
+static inline void sets_unlock(bool locked)
+{
+	if (locked)
+		pthread_mutex_unlock(&waitset_lock);
+	critical_leave();
+}
+
+/* Memory for a table of objects; NULL where there is none. */
+void *waitset_carve(size_t size);
+
+/* All of these under the lock. */
+struct interest *interest_new(void);
+void interest_drop(struct interest *i);
+void interest_enqueue(struct interest *i);
+void interest_dequeue(struct interest *i);
+/* Asks the hidden set anew, where that changes anything: with both directions on a lane it never does. */
+void interest_ask(struct interest *i);
+/* The registration follows the modes; swallow: from a receive of the program on this very socket. */
+void interest_follow(struct interest *i, bool swallow);
+/* A number that changes with every arrival and with the end. */
+uint64_t sock_incoming(struct slot *t);
+bool sock_both_on_lane(struct sock *s);
+/* Latches what the kernel says of hidden members. */
+void waitset_drain_hidden(struct waitset *w);
+/* A set that is closed under a thread's wait lives until that thread has left it. */
+void waitset_give_back(struct waitset *w);
+int waitset_ctl(struct waitset *w, int op, int fd, struct sock *s, struct epoll_event *event);
+
+/* These take it. */
+struct waitset *waitset_new(int fd);
+void waitset_keep_apart(struct waitset *w, uint64_t data);
+void waitset_leave_member(struct sock *s, void *set);
+#endif
