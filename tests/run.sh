@@ -301,12 +301,12 @@ built=0
 while IFS='|' read -r name limit _; do
 	grep -qx -- "$name" <<<"$chosen" || {
 		case $name in
-		build) grep -qxE 'check|conform|servers|distcheck' <<<"$chosen" || continue ;;
+		build) grep -qxE 'check|conform|servers|sanitized|fuzz|distcheck' <<<"$chosen" || continue ;;
 		*) continue ;;
 		esac
 	}
 	case $name in
-	check | conform | servers | distcheck)
+	check | conform | servers | sanitized | fuzz | distcheck)
 		if [ $built = 0 ]; then
 			say "$name: not run, the build failed"
 			failed=$((failed + 1))
