@@ -2,6 +2,7 @@
  * kernel waits for the rest beside this thread's hidden epoll fd. */
 #include "preload/interpose.h"
 #include "preload/io.h"
+#include "preload/quiet.h"
 #include "preload/real.h"
 #include "preload/state.h"
 #include "preload/stats/stats.h"
@@ -9,7 +10,9 @@
 #include "preload/wait/waitset.h"
 #include "preload/wait/waker.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -355,9 +358,37 @@ static int by_poll(int n, fd_set *r, fd_set *w, fd_set *e, const struct timespec
 	return bits;
 }
 
+/* Programs that say select(getdtablesize(), ...) with an fd_set of 1024 bits live by the kernel's cutting n down to the
+ * size of the descriptor table. Our own high numbers make that table long: n is cut down to what the program's own
+ * numbers would have made it. */
+static int own_size(int n)
+{
+	if (n <= FD_SETSIZE || !memory_use->own_fds)
+		return n;
+	int highest = FD_SETSIZE - 1, saved = errno;
+	char text[4096];
+	int dir = quiet_open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0)
+		return n;
+	long got;
+	while ((got = real.syscall(SYS_getdents64, dir, text, sizeof(text))) > 0)
+		for (long at = 0; at < got;) {
+			struct dirent64 *e = (struct dirent64 *)(text + at);
+			int fd = e->d_name[0] >= '0' && e->d_name[0] <= '9' ? atoi(e->d_name) : -1;
+			if (fd > highest && fd != dir && fdtab_get(fd) != FD_OWN)
+				highest = fd;
+			at += e->d_reclen;
+		}
+	quiet_close(dir);
+	errno = saved;
+	int size = (highest / FD_SETSIZE + 1) * FD_SETSIZE;
+	return n < size ? n : size;
+}
+
 EXPORT int select(int n, fd_set *r, fd_set *w, fd_set *e, struct timeval *tv)
 {
 	ENSURE_REAL();
+	n = own_size(n);
 	if (!any_lane(n, r, w, e) || (tv && (tv->tv_sec < 0 || tv->tv_usec < 0)))
 		return real.select(n, r, w, e, tv);
 	uint64_t begin = now_ns();
@@ -376,6 +407,7 @@ EXPORT int select(int n, fd_set *r, fd_set *w, fd_set *e, struct timeval *tv)
 EXPORT int pselect(int n, fd_set *r, fd_set *w, fd_set *e, const struct timespec *ts, const sigset_t *mask)
 {
 	ENSURE_REAL();
+	n = own_size(n);
 	if (!any_lane(n, r, w, e) || (ts && (ts->tv_sec < 0 || ts->tv_nsec < 0 || ts->tv_nsec > 999999999)))
 		return real.pselect(n, r, w, e, ts, mask);
 	return by_poll(n, r, w, e, ts, mask);

@@ -28,6 +28,7 @@ conform_programs = \
 	tests/conform/killed \
 	tests/conform/leaving \
 	tests/conform/left-waits \
+	tests/conform/selects \
 	tests/conform/limits \
 	tests/conform/nonblocking \
 	tests/conform/passing \
