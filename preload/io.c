@@ -489,17 +489,25 @@ ssize_t io_send(struct sock *s, int fd, const struct iovec *iov, size_t n_iov, i
 			if (!k) {
 				/* Demoted in the middle of this call: the rest goes by the kernel, whole as before. */
 				unlock_dir(&t->tx, locked);
-				struct iovec rest[16];
-				size_t n = 0;
-				for (size_t i = 0; i < c.n && n < 16; i++) {
-					rest[n].iov_base = (uint8_t *)c.iov[i].iov_base + (i ? 0 : c.at);
-					rest[n++].iov_len = c.iov[i].iov_len - (i ? 0 : c.at);
-				}
-				struct msghdr m = {.msg_iov = rest, .msg_iovlen = n};
 				inside_count(INSIDE_SOCK, &s->tx_inside);
-				r = real.sendmsg(s->fd, &m, flags); /* another thread may have closed fd */
+				while (done < total) {
+					struct iovec rest[16];
+					size_t n = 0, asked = 0;
+					for (size_t i = 0; i < c.n && n < 16; i++) {
+						rest[n].iov_base = (uint8_t *)c.iov[i].iov_base + (i ? 0 : c.at);
+						rest[n].iov_len = c.iov[i].iov_len - (i ? 0 : c.at);
+						asked += rest[n++].iov_len;
+					}
+					struct msghdr m = {.msg_iov = rest, .msg_iovlen = n};
+					r = real.sendmsg(s->fd, &m, flags); /* another thread may have closed fd */
+					if (r > 0)
+						done += r;
+					if (r < (ssize_t)asked)
+						break;
+					iov_advance(&c, r);
+				}
 				io_tx_exit(s);
-				return r > 0 ? (ssize_t)done + r : (ssize_t)done;
+				return done;
 			}
 			r = k;
 		} else if (t->tx.shut || atomic_load(&tx_dir(t)->end)) {
