@@ -80,6 +80,12 @@ void slot_release(struct slot *s)
 		atomic_fetch_and(&s->holders[family_self / 64], ~(1ull << (family_self % 64)));
 }
 
+bool slot_ours(struct slot *s)
+{
+	int index = family_self >= 0 ? family_self : FAMILY_OTHERS;
+	return atomic_load(&s->holders[index / 64]) & 1ull << (index % 64);
+}
+
 static bool slot_held(struct slot *s)
 {
 	for (int i = 0; i < FAMILY_PROCESSES / 64; i++)

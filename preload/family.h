@@ -89,6 +89,9 @@ void slot_drop(struct slot *s);
 /* The same without freeing it and without a lock: exec and exit. */
 void slot_release(struct slot *s);
 
+/* Is this process counted among the holders? */
+bool slot_ours(struct slot *s);
+
 /* Is this process the only living holder? Finds killed processes. */
 bool slot_sole(struct slot *s);
 

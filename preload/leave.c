@@ -272,7 +272,7 @@ int switch_leave(struct sock *s, int fd, enum reason why)
 	}
 	if (!t->never)
 		t->never = why;
-	if (!t->lane) {
+	if (!t->lane || !s->link) {
 		sock_plain(s, why);
 		return 0;
 	}

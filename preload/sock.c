@@ -188,7 +188,7 @@ static void find_fd(struct sock *s, int closing)
 	for (int fd = 0; fd <= fdtab_highest; fd++)
 		if (fd != closing && fdtab_sock(fd) == s) {
 			s->fd = fd;
-			if (s->slot && s->slot->lane)
+			if (s->slot && s->link && s->slot->lane)
 				atomic_store(&s->slot->lane->end[s->slot->side].fd, fd);
 			return;
 		}
@@ -217,7 +217,7 @@ void sock_close(struct sock *s, int fd)
 	if (atomic_load(&s->pins)) {
 		int copy = s->slot ? real.fcntl(fd, F_DUPFD_CLOEXEC, 3) : -1;
 		s->fd = copy >= 0 ? fdtab_own(copy) : -1;
-		if (s->slot && s->slot->lane)
+		if (s->slot && s->link && s->slot->lane)
 			atomic_store(&s->slot->lane->end[s->slot->side].fd, s->fd);
 	} else {
 		sock_end(s, fd);
@@ -318,6 +318,15 @@ void sock_each(void (*fn)(struct sock *s, void *arg), void *arg)
 static void fork_one(struct sock *s, void *arg)
 {
 	(void)arg;
+	if (s->slot && !slot_ours(s->slot)) {
+		/* Made by another thread of the parent between the counting and the fork: the slot is not ours, and may be
+		 * somebody else's by now. */
+		s->slot = NULL;
+		s->link = NULL;
+		s->entry = -1;
+		s->reason = REASON_HOLDERS;
+		atomic_store(&s->stage, SOCK_PLAIN);
+	}
 	s->rx_inside = s->tx_inside = s->pins = 0; /* the other threads are not here */
 	s->solo = 0;
 	s->relisted = 0;

@@ -186,7 +186,9 @@ static void last(struct sock *s, void *arg)
 {
 	(void)arg;
 	struct slot *t = s->slot;
-	if (!t || !t->lane)
+	/* The lane of a slot may be of a link that our parent made after the fork: only with a link of ours it is mapped. */
+	struct link_lane *lane = t && s->link ? t->lane : NULL;
+	if (!lane)
 		return;
 	/* Other threads may still run: no lock is taken and nothing that they use goes away. */
 	if (slot_sole(t)) {
@@ -194,7 +196,7 @@ static void last(struct sock *s, void *arg)
 			struct linger reset = {1, 0};
 			real.setsockopt(s->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
 		}
-		atomic_store(&t->lane->end[t->side].closed, 1);
+		atomic_store(&lane->end[t->side].closed, 1);
 	}
 	slot_release(t);
 }

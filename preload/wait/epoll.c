@@ -41,7 +41,7 @@ static int collect(struct waitset *w, struct epoll_event *out, int max)
 		struct sock *s = i->sock;
 		struct slot *t = s->slot;
 		bool edge = i->events & EPOLLET;
-		uint64_t seen = edge && t->lane ? sock_incoming(t) : 0; /* before readiness: a later arrival is a new edge */
+		uint64_t seen = edge && s->link && t->lane ? sock_incoming(t) : 0; /* before readiness: a later arrival is a new edge */
 		uint32_t now = sock_ready(s);
 		bool writable = now & EPOLLOUT;
 		if (t->rx.mode != MODE_LANE) /* level-triggered in the hidden set: it will say so again */

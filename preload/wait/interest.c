@@ -326,7 +326,7 @@ void waitset_wants_room(struct sock *s)
 
 void waitset_kick(struct sock *s)
 {
-	if (!alone() && s->slot && s->slot->lane)
+	if (!alone() && s->slot && s->link && s->slot->lane)
 		waker_poke_words(atomic_load(&s->slot->lane->end[s->slot->side].waiters));
 	if (!s->interests)
 		return;
