@@ -10,9 +10,9 @@
 struct waitset {
 	int fd;                          /* the program's */
 	_Atomic uint32_t fds;            /* numbers that refer to it */
-	int hidden;                      /* nested in fd, holds lane connections' kernel sockets; -1 none yet */
+	_Atomic int hidden;                   /* nested in fd, holds lane connections' kernel sockets; -1 none yet */
 	struct waker *_Atomic waker;     /* registered in fd; NULL none yet */
-	uint64_t data_hidden, data_waker;
+	_Atomic uint64_t data_hidden, data_waker; /* written once under the lock, before the registration; compared without it */
 	_Atomic uint32_t n_lane;         /* interests in the hidden set */
 	_Atomic uint32_t native_inside;  /* threads that entered the kernel's wait before the set had lane members */
 	_Atomic uint32_t inside;         /* threads in a wait on it, while the process has more than one */
