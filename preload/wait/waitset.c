@@ -151,11 +151,13 @@ void waitset_keep_apart(struct waitset *w, uint64_t data)
 	bool locked = sets_lock();
 	if (w->waker && data == w->data_waker) {
 		e.events |= EPOLLET;
-		e.data.u64 = w->data_waker = random64();
+		w->data_waker = random64();
+		e.data.u64 = w->data_waker;
 		real.epoll_ctl(w->fd, EPOLL_CTL_MOD, w->waker->eventfd, &e);
 	}
 	if (w->hidden >= 0 && data == w->data_hidden) {
-		e.data.u64 = w->data_hidden = random64();
+		w->data_hidden = random64();
+		e.data.u64 = w->data_hidden;
 		real.epoll_ctl(w->fd, EPOLL_CTL_MOD, w->hidden, &e);
 	}
 	sets_unlock(locked);
