@@ -11,10 +11,11 @@ libhasten_la_SOURCES = \
 	preload/fdtab.c preload/fdtab.h \
 	preload/init.c preload/init.h \
 	preload/interpose.c preload/interpose.h \
-	preload/io.c preload/io.h \
+	preload/io.c preload/io.h preload/io_inner.h preload/receive.c \
 	preload/lane/fault.c preload/lane/lane.c preload/lane/lane.h preload/lane/shm.c \
 	preload/leave.c \
-	preload/link/format.h preload/link/link.c preload/link/link.h preload/link/ring.c preload/link/ring.h \
+	preload/link/format.h preload/link/knock.c preload/link/link.c preload/link/link.h preload/link/link_inner.h \
+	preload/link/ring.c preload/link/ring.h \
 	preload/proc/clone.c preload/proc/creds.c preload/proc/locks.c preload/proc/locks.h preload/proc/dl.c preload/proc/exec.c preload/proc/inside.c preload/proc/inside.h preload/proc/limits.c preload/proc/limits.h preload/proc/process.c preload/proc/process.h preload/proc/signal.c \
 	preload/quiet.h preload/real.c preload/real.h \
 	preload/relay.c preload/relay.h preload/relay_start.c \
