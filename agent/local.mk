@@ -3,7 +3,7 @@ bin_PROGRAMS += hasten
 hasten_SOURCES = agent/cli/main.c agent/cli/cli.h agent/cli/commands.def \
 	agent/cli/run.c agent/cli/explain.c agent/cli/explain.h agent/cli/elf.c agent/cli/elf.h \
 	agent/cli/obstacles.def agent/cli/config.c agent/cli/settings.c agent/cli/settings.h
-hasten_LDADD = libcommon.la
+hasten_LDADD = libagent.la libcommon.la
 
 hasten_SOURCES += agent/cli/json.c agent/cli/json.h \
 	agent/cli/state_file.c agent/cli/state_file.h \
@@ -15,6 +15,20 @@ hasten_SOURCES += agent/cli/child.c agent/cli/child.h \
 	agent/cli/bench_report.c agent/cli/bench_json.c agent/cli/bench_chart.c
 hasten_CFLAGS = $(AM_CFLAGS) $(MNL_CFLAGS)
 hasten_LDADD += $(MNL_LIBS) -lm
+
+# What the command, the daemon and the tests share. Each folder names its files in a local.mk of its own.
+noinst_LTLIBRARIES += libagent.la
+libagent_la_SOURCES =
+libagent_la_CFLAGS = $(AM_CFLAGS) $(MNL_CFLAGS) $(YAML_CFLAGS)
+libagent_la_LIBADD = libcommon.la $(MNL_LIBS) $(YAML_LIBS)
+include agent/sys/local.mk
+include agent/nic/local.mk
+include agent/detect/local.mk
+include agent/check/local.mk
+include agent/profile/local.mk
+include agent/tune/local.mk
+include agent/driver/local.mk
+include agent/daemon/local.mk
 
 # Names that NetACC users' scripts have.
 NETACC_NAMES = netacc_run netacc_ss
