@@ -66,9 +66,13 @@ struct step {
 	const char *name; /* what --only takes */
 	const char *title;
 	enum op_life life;
-	/* Appends this step's operations for the resolved values that name it (field->step). Reads facts, and files by s; writes nothing. */
+	/* Appends this step's operations for the resolved values that name it (field->step). Reads facts, and files by s; writes nothing. It fills
+	 * current too, and where nothing can be done the status with its text (skipped, unsupported, admin, manual): the engine never writes
+	 * those. */
 	int (*plan)(struct sys *s, const struct facts *f, const struct resolved_set *r, struct plan *p, struct error *e);
-	/* The value now, canonical. -ENOENT, -EOPNOTSUPP: the knob is missing (status unsupported). */
+	/* The value now, canonical. It knows no more of op than the journal does: id, target, device, ifname, key. 0 with *ret NULL: nothing is
+	 * there, but write can make it (a file; a queue that comes with more channels). -ENOENT, -EOPNOTSUPP: the knob is missing (status
+	 * unsupported). */
 	int (*read)(struct sys *s, const struct op *op, char **ret);
 	/* value NULL: as it was when there was nothing (remove what we made). The kernel's error. */
 	int (*write)(struct sys *s, const struct op *op, const char *value);
@@ -76,6 +80,9 @@ struct step {
 	bool (*same)(const struct op *op, const char *a, const char *b);
 	/* What writing op destroys: appends operations whose current is to be journalled and restored. NULL: nothing. */
 	int (*collateral)(struct sys *s, const struct facts *f, const struct op *op, struct plan *ret);
+	/* What a value that is as wanted is worth now: boot arguments are pending-reboot or stale. *ret_text (caller frees) may say why.
+	 * NULL: ok. */
+	enum op_status (*standing)(struct sys *s, const struct op *op, char **ret_text);
 	/* What the error of a write means: managed IRQ, denied, .. NULL: the engine's table. */
 	enum op_status (*explain)(const struct op *op, int err);
 	/* Once after the last operation of this step was written or reverted (update-grub, systemctl daemon-reload). NULL: nothing. */
