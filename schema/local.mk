@@ -1,3 +1,5 @@
-# JSON schemas of our documents: what other programs may rely on, and what the tests validate against.
+# JSON schemas of our documents: what other programs may rely on, and what the tests validate against. One file a document.
 schemadir = $(pkgdatadir)/schema
-dist_schema_DATA = schema/capture.schema.json
+dist_schema_DATA =
+dist_schema_DATA += schema/capture.schema.json
+dist_schema_DATA += schema/check.schema.json

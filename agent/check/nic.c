@@ -1,0 +1,219 @@
+/* Network cards: driver, queues, interrupts, losses. */
+#include "agent/check/checks.h"
+
+#include "agent/detect/facts.h"
+#include "agent/nic/nic.h"
+#include "agent/sys/cleanup.h"
+#include "agent/sys/sys.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool is_card(const struct nic_facts *nic)
+{
+	return nic->id.bus != NIC_BUS_VIRTUAL && !(nic->family && nic->family->rdma && !nic->name);
+}
+
+int check_nic_driver(struct sys *s, const struct facts *f, struct findings *ret)
+{
+	for (size_t i = 0; i < f->n_nic; i++) {
+		const struct nic_facts *nic = &f->nic[i];
+		const char *subject = nic->name ? nic->name : nic->id.path;
+		bool user_space = nic->id.driver && (!strcmp(nic->id.driver, "vfio-pci") || !strncmp(nic->id.driver, "uio_", 4) ||
+							   !strcmp(nic->id.driver, "igb_uio"));
+		int r;
+
+		if (!is_card(nic))
+			continue;
+		struct finding *n = finding_add(ret, "driver", subject, nic->id.driver ? CHECK_OK : CHECK_WARNING);
+		if (nic->id.driver)
+			r = finding_observed(n, "%s%s%s%s", nic->id.driver, nic->driver_version ? " " : "",
+				nic->driver_version ? nic->driver_version : "", user_space ? " (a user-space driver's)" : "");
+		else
+			r = finding_observed(n, "no driver for %s (%04x:%04x)", nic->family ? nic->family->title : "this card", nic->vendor, nic->device);
+		if (!r && !nic->id.driver) {
+			r = finding_expected(n, "bound to a driver");
+			if (!r)
+				r = finding_why(n, "the card does nothing without one");
+			if (!r && nic->family && nic->family->drivers && nic->family->drivers[0])
+				r = finding_fix(n, "sudo modprobe %s", nic->family->drivers[0]);
+		}
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+int check_queues(struct sys *s, const struct facts *f, struct findings *ret)
+{
+	unsigned cpus = cpumask_weight(&f->cpus.online);
+
+	for (size_t i = 0; i < f->n_nic; i++) {
+		const struct nic_facts *nic = &f->nic[i];
+		if (!is_card(nic) || !nic->name || !nic->queues_now)
+			continue;
+		unsigned want = nic->queues_max && nic->queues_max < cpus ? nic->queues_max : cpus;
+		bool few = nic->queues_max && nic->queues_now < want;
+		bool one = nic->queues_max && nic->queues_max < cpus;
+		struct finding *n = finding_add(ret, "queues", nic->name, few ? CHECK_WARNING : CHECK_OK);
+		int r = nic->queues_max ? finding_observed(n, "%u of %u queues in use, %u CPUs", nic->queues_now, nic->queues_max, cpus) :
+					  finding_observed(n, "%u queues in use (the device does not say how many it has), %u CPUs", nic->queues_now, cpus);
+		if (!r && few)
+			r = finding_expected(n, "%u queues", want);
+		if (!r && few)
+			r = finding_why(n, "one queue is served by one CPU: %u of %u CPUs share the receiving, the others only work on what these hand over",
+				nic->queues_now, cpus);
+		else if (!r && one)
+			r = finding_why(n, "the device has fewer queues than the machine has CPUs; hasten apply packet-rate spreads the work by RPS");
+		if (!r && few)
+			r = finding_fix(n, "sudo hasten apply packet-rate");
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* How many queue interrupts go to the busiest CPU, by where the kernel really sends them. */
+static int busiest(const struct nic_facts *nic, const struct cpumask *online, unsigned *ret_queues, unsigned *ret_most, int *ret_cpu,
+	unsigned *ret_used)
+{
+	_cleanup_free_ unsigned *load = calloc(CPUMASK_MAX, sizeof(*load));
+
+	if (!load)
+		return -ENOMEM;
+	*ret_queues = *ret_most = *ret_used = 0;
+	for (size_t i = 0; i < nic->n_irq; i++) {
+		const struct irq_fact *irq = &nic->irq[i];
+		const struct cpumask *where = cpumask_empty(&irq->effective) ? &irq->affinity : &irq->effective;
+
+		if (irq->role == IRQ_CONTROL || irq->role == IRQ_UNKNOWN || cpumask_empty(where))
+			continue;
+		/* A set of several CPUs is served by one at a time: x86 takes the lowest online one. */
+		int cpu = -1;
+		cpumask_each(c, where) if (cpumask_test(online, c)) {
+			cpu = c;
+			break;
+		}
+		if (cpu < 0)
+			continue;
+		(*ret_queues)++;
+		if (!load[cpu])
+			(*ret_used)++;
+		if (++load[cpu] > *ret_most) {
+			*ret_most = load[cpu];
+			*ret_cpu = cpu;
+		}
+	}
+	return 0;
+}
+
+int check_irq_spread(struct sys *s, const struct facts *f, struct findings *ret)
+{
+	unsigned cpus = cpumask_weight(&f->cpus.online);
+
+	for (size_t i = 0; i < f->n_nic; i++) {
+		const struct nic_facts *nic = &f->nic[i];
+		unsigned queues, most, used;
+		int cpu = 0;
+
+		if (!is_card(nic) || !nic->name)
+			continue;
+		int r = busiest(nic, &f->cpus.online, &queues, &most, &cpu, &used);
+		if (r < 0)
+			return r;
+		if (!queues)
+			continue;
+		/* Rings that have an interrupt for each direction put two of a queue on one CPU, rightly. */
+		bool split = false;
+		for (size_t k = 0; k < nic->n_irq; k++)
+			split |= nic->irq[k].role == IRQ_QUEUE_RX || nic->irq[k].role == IRQ_QUEUE_TX;
+		unsigned fair = (queues + cpus - 1) / cpus * (split && queues > 1 ? 2 : 1);
+		bool uneven = most > fair && queues > 1;
+		struct finding *n = finding_add(ret, "irq-spread", nic->name, uneven ? CHECK_WARNING : CHECK_OK);
+		r = finding_observed(n, "%u queue interrupts on %u of %u CPUs%s", queues, used, cpus, uneven ? "" : ", evenly");
+		if (!r && uneven) {
+			free(n->observed);
+			n->observed = NULL;
+			r = finding_observed(n, "%u of %u queue interrupts on CPU %d, %u of %u CPUs serve any", most, queues, cpu, used, cpus);
+			if (!r)
+				r = finding_expected(n, "at most %u on a CPU", fair);
+			if (!r)
+				r = finding_why(n, "that CPU receives for all the queues it serves: it is full while others wait");
+			if (!r)
+				r = finding_fix(n, f->owners.irqbalance_running ?
+					"sudo hasten apply packet-rate   # tells irqbalance, which runs here, to leave them alone" :
+					"sudo hasten apply packet-rate");
+		}
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+int check_ring_drops(struct sys *s, const struct facts *f, struct findings *ret)
+{
+	for (size_t i = 0; i < f->n_nic; i++) {
+		const struct nic_facts *nic = &f->nic[i];
+		uint64_t missed, fifo, received;
+
+		if (!is_card(nic) || !nic->name || sys_read_u64(s, &missed, "/sys/class/net/%s/statistics/rx_missed_errors", nic->name) < 0 ||
+			sys_read_u64(s, &fifo, "/sys/class/net/%s/statistics/rx_fifo_errors", nic->name) < 0 ||
+			sys_read_u64(s, &received, "/sys/class/net/%s/statistics/rx_packets", nic->name) < 0)
+			continue;
+		uint64_t lost = missed + fifo;
+		/* One of a million is the noise of a machine that booted. */
+		bool bad = lost > received / 1000000 + 10;
+		const struct eth_value *ring = nic->has_eth[ETH_RINGS] ? eth_find(&nic->eth[ETH_RINGS], "rx") : NULL;
+		struct finding *n = finding_add(ret, "ring-drops", nic->name, bad ? CHECK_WARNING : CHECK_OK);
+		int r = finding_observed(n, "%" PRIu64 " of %" PRIu64 " packets lost at the rings since boot", lost, received + lost);
+		if (!r && bad)
+			r = finding_expected(n, "below one in a million");
+		if (!r && bad)
+			r = finding_why(n, "the CPU that serves a ring did not empty it in time: more queues, larger rings, or interrupts better spread");
+		if (!r && bad)
+			r = ring && ring->has_max && ring->value < ring->max ?
+				    finding_fix(n, "sudo hasten apply throughput   # receive ring %u of %u", ring->value, ring->max) :
+				    finding_fix(n, "sudo hasten apply packet-rate");
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* /proc/net/softnet_stat: a line a CPU, hexadecimal: processed, dropped, time_squeeze (net/core/net-procfs.c). */
+int check_softnet_drops(struct sys *s, const struct facts *f, struct findings *ret)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t len;
+	uint64_t processed = 0, dropped = 0, squeezed = 0;
+	int r = sys_read(s, "/proc/net/softnet_stat", &text, &len);
+
+	if (r == -ENOENT)
+		return 0;
+	if (r < 0)
+		return r;
+	for (char *line = text, *next; *line; line = next) {
+		unsigned p, d, q;
+		next = strchr(line, '\n');
+		next = next ? next + 1 : line + strlen(line);
+		if (sscanf(line, "%x %x %x", &p, &d, &q) != 3)
+			return -EBADMSG;
+		processed += p;
+		dropped += d;
+		squeezed += q;
+	}
+	bool lost = dropped > 0, late = squeezed > processed / 1000 + 100;
+	struct finding *n = finding_add(ret, "softnet-drops", NULL, lost || late ? CHECK_WARNING : CHECK_OK);
+	r = finding_observed(n, "%" PRIu64 " dropped, %" PRIu64 " times out of budget, %" PRIu64 " packets since boot", dropped, squeezed, processed);
+	if (!r && (lost || late))
+		r = finding_expected(n, "none dropped, out of budget less than once in a thousand packets");
+	if (!r && lost)
+		r = finding_why(n, "a CPU's backlog was full (net.core.netdev_max_backlog): packets were thrown away after the card had delivered them");
+	else if (!r && late)
+		r = finding_why(n, "a CPU stopped receiving with work left (net.core.netdev_budget): too few CPUs receive");
+	if (!r && (lost || late))
+		r = finding_fix(n, "sudo hasten apply packet-rate");
+	return r;
+}
