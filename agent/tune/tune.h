@@ -22,6 +22,7 @@
 struct sys;
 struct facts;
 struct error;
+struct journal;
 
 enum op_status {
 #define STATUS(symbol, name, is_good, text) OP_##symbol,
@@ -30,6 +31,7 @@ enum op_status {
 	OP_STATUS_MAX
 };
 const char *op_status_name(enum op_status s); /* "ok", "drift", .. */
+const char *op_status_meaning(enum op_status s);
 bool op_status_good(enum op_status s);        /* verify exits 0 with it */
 
 /* How long an original means something. */
@@ -56,9 +58,14 @@ struct plan {
 	size_t n_op;
 	struct conflict *conflict; /* borrowed from the resolved set */
 	size_t n_conflict;
+	const struct journal *journal; /* while it is made: for plan_base; else NULL */
 };
+/* What raise-only compares with: the value before hasten changed the setting, where it did in this boot, else current. Without this an
+ * "at least" of a second set would keep the larger value of the first. Borrowed. */
+const char *plan_base(const struct plan *p, const char *id, const char *current);
 /* Appends an operation with everything zero; pointers to earlier ones may move. NULL: no memory. */
 struct op *plan_add(struct plan *p);
+void op_free(struct op *op); /* what it owns; and empties */
 void plan_free(struct plan *p);
 
 /* A tuning step: one file agent/tune/steps/NAME.c and one row in steps.def. */
@@ -66,6 +73,7 @@ struct step {
 	const char *name; /* what --only takes */
 	const char *title;
 	enum op_life life;
+	bool by_queue; /* its plan counts on the number of queues that the plan asks for: waits with channels that wait for consent */
 	/* Appends this step's operations for the resolved values that name it (field->step). Reads facts, and files by s; writes nothing. It fills
 	 * current too, and where nothing can be done the status with its text (skipped, unsupported, admin, manual): the engine never writes
 	 * those. */
