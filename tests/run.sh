@@ -92,7 +92,7 @@ install_packages() {
 }
 
 install_missing() {
-	local -a wanted=(gcc libc6-dev make autoconf automake libtool pkg-config libmnl-dev libkmod-dev libyaml-dev libcmocka-dev bats jq file
+	local -a wanted=(gcc libc6-dev make autoconf automake libtool pkg-config libmnl-dev libjson-c-dev libkmod-dev libyaml-dev libcmocka-dev bats jq file
 		iproute2 procps util-linux curl python3-minimal python3) missing=()
 	[[ $'\n'$chosen$'\n' != *$'\n'servers$'\n'* ]] ||
 		wanted+=(redis-server redis-tools memcached nginx-light wrk postgresql)

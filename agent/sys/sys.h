@@ -31,7 +31,7 @@ struct sys;
 
 /* root NULL or "/": this machine. -ENOENT, -ENOTDIR, -EACCES, -EINVAL (hasten-capture.json is not one: e says where). */
 int sys_open(const char *root, struct sys **ret, struct error *e);
-struct sys *sys_close(struct sys *s); /* NULL is fine; returns NULL. A changed capture is written back by sys_commit only. */
+struct sys *sys_close(struct sys *s); /* NULL is fine; returns NULL */
 enum sys_kind sys_kind(const struct sys *s);
 const char *sys_root(const struct sys *s); /* "" on the live machine: what messages put before a path */
 struct net *sys_net(struct sys *s);
@@ -50,7 +50,8 @@ int sys_link_name(struct sys *s, char **ret, const char *path, ...) __attribute_
 int sys_realpath(struct sys *s, char **ret, const char *path, ...) __attribute__((format(printf, 3, 4)));
 bool sys_exists(struct sys *s, const char *path, ...) __attribute__((format(printf, 2, 3)));
 bool sys_is_dir(struct sys *s, const char *path, ...) __attribute__((format(printf, 2, 3)));
-bool sys_writable(struct sys *s, const char *path, ...) __attribute__((format(printf, 2, 3))); /* access(2) and a read-only mount */
+/* access(2), a read-only mount, and the mode: an attribute that the kernel only shows has no write bit, and root passes access(2). */
+bool sys_writable(struct sys *s, const char *path, ...) __attribute__((format(printf, 2, 3)));
 /* Names in a folder without "." and "..", in version order (eth2 before eth10). NULL ends it. Caller frees by sys_list_free. */
 int sys_list(struct sys *s, char ***ret, const char *path, ...) __attribute__((format(printf, 3, 4)));
 void sys_list_free(char **names);
@@ -68,11 +69,16 @@ int sys_unlink(struct sys *s, const char *path);
 int sys_rmdir_empty(struct sys *s, const char *path); /* folders that sys_write_file made; -ENOTEMPTY is 0 */
 int sys_mkdir(struct sys *s, const char *path, mode_t mode); /* with parents; existing is 0 */
 int sys_symlink(struct sys *s, const char *to, const char *path);
-/* A descriptor for what only a descriptor can do (locks, the journal's append and fsync). flags as openat. */
+/* A descriptor for what only a descriptor can do (locks, the journal's append and fsync). flags as openat. On a tree only regular files and
+ * folders are opened (-ENXIO): opening a pipe waits, opening some devices acts. */
 int sys_openat(struct sys *s, const char *path, int flags, mode_t mode);
+/* All of data to such a descriptor, as one change for fault injection (short: half of it is written, then -ENOSPC). No fsync. */
+int sys_append(struct sys *s, int fd, const void *data, size_t len);
 /* Programs of the machine (update-grub, dkms, modprobe, systemctl). Live only: elsewhere -ENOTCONN and nothing runs. Output of
  * both streams bounded to 64 KiB, deadline in ms (0: 120 s), no shell, environment PATH and LC_ALL=C.UTF-8 and what proxies need.
- * Returns 0 with *ret_status the wait status. */
+ * argv[0] without "/" is
+ * looked up in the system's folders, never in the caller's PATH. Returns 0 with *ret_status the wait status; -ENOENT no such program;
+ * -ETIMEDOUT: it and its process group were ended. ret_output may be NULL. */
 int sys_run(struct sys *s, const char *const argv[], unsigned timeout_ms, char **ret_output, int *ret_status);
 
 /* ---- what the machine says of itself, needed to key state ---- */
@@ -80,8 +86,9 @@ int sys_boot_id(struct sys *s, char **ret);    /* /proc/sys/kernel/random/boot_i
 int sys_machine_id(struct sys *s, char **ret); /* /etc/machine-id; trees without one: "none" */
 
 /* ---- tests ----
- * HASTEN_SYS_FAULT, honoured for roots other than the live machine only: comma list of N=ERRNO (the Nth change of this process fails so,
- * from 1), N=short (kernel attribute takes the value and reads back the old one), N=kill (SIGKILL after the Nth change was made),
- * *=ERRNO (every). */
-unsigned sys_changes(const struct sys *s); /* changes made so far: what a test numbers */
+ * HASTEN_SYS_FAULT, honoured for roots other than the live machine only: comma list of N=ERRNO (the Nth change of this struct sys
+ * fails so, from 1), N=short (a kernel attribute or ethtool setting takes the value and reads back the old one), N=kill (SIGKILL after
+ * the Nth change was made), *=ERRNO (every). Changes are sys_write_attr, sys_write_file, sys_append, sys_unlink, sys_rmdir_empty,
+ * sys_symlink, sys_mkdir where it makes something, net_eth_set. A text that is none of these fails sys_open with -EINVAL. */
+unsigned sys_changes(const struct sys *s); /* changes asked for so far: what a test numbers */
 #endif
