@@ -4,6 +4,7 @@ include tests/bats/local.mk
 include tests/conform/local.mk
 include tests/fuzz/local.mk
 include tests/model/local.mk
+include tests/machines/local.mk
 
 LINTS = tests/lint-exports.sh tests/lint-layers.sh tests/lint-options.sh
 dist_check_SCRIPTS += $(LINTS)

@@ -1,0 +1,1 @@
+EXTRA_DIST += tests/machines/make tests/machines/machines.py tests/machines/tree.py
