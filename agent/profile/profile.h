@@ -9,9 +9,16 @@
  *     nic.channels.combined:     {value: "min(cpus.local, nic.queues.max)", why: "...", source: "...", if: "nic.queues.max > 1"}
  *
  * Plain scalars only, typed by the field; no anchors, aliases, tags, duplicate keys or unknown keys; bounded depth and size. A fault names file
- * and line. Folders: the vendor's (/usr/lib/hasten/profiles), the admin's (/etc/hasten/profiles; same name: the admin's whole file
- * instead), drop-ins NAME.yaml.d/x.yaml of both (settings of the later win; "unset: [key ..]" takes keys away). A file that is a link to
- * /dev/null masks. */
+ * and line. Also: "key: VALUE" without a map (exact; the reason is the file), "unset: [key ..]" (of what was included), "boot: true" (else no
+ * boot.* key may stand in the file), "recommend: [{if: .., program: .., why: ..}]".
+ *
+ * Numbers, booleans and sets of CPUs may be expressions; a TEXT value that begins with "=" is one. at-least and at-most are for numbers and lists
+ * of numbers (element by element); who applies them compares with what is there.
+ *
+ * Folders: the vendor's (PKGLIBDIR/profiles, always of the running program; variable HASTEN_PROFILE_DIR, for an uninstalled one), the admin's
+ * below the root of the struct sys (/etc/hasten/profiles; same name: the admin's whole file instead), drop-ins NAME.yaml.d/x.yaml of both, by
+ * name, the admin's instead of the vendor's of the same name (settings of the later win; they may hold schema, settings, unset, boot). A file
+ * that is a link to /dev/null masks. */
 #ifndef HASTEN_PROFILE_PROFILE_H
 #define HASTEN_PROFILE_PROFILE_H
 #include <stdbool.h>
@@ -60,12 +67,22 @@ struct profile {
 	bool consent_boot; /* boot: true in the file: it may ask for boot arguments */
 	struct setting *setting; /* sorted by key, includes resolved */
 	size_t n_setting;
-	struct profile_recommend { char *condition, *why; } *recommend; /* "recommend:" in the file */
+	char **ancestor;         /* names of all that it includes, directly or not, NULL ended; never NULL */
+	struct profile_recommend {
+		char *condition, *program; /* NULL always; a program of the machine that must be installed, NULL none */
+		char *why;
+		unsigned line;
+	} *recommend; /* "recommend:" of the file itself */
 	size_t n_recommend;
 };
 int profile_load(struct sys *s, const char *name, struct profile *ret, struct error *e);
 void profile_free(struct profile *p);
-int profile_names(struct sys *s, char ***ret); /* NULL ended, sorted; those masked are not among them */
+/* One file by itself, without admin's folders and drop-ins, its includes looked up as usual: what "hasten profile check FILE" does. path is
+ * of the calling program's machine, not below a root. */
+int profile_load_file(struct sys *s, const char *path, struct profile *ret, struct error *e);
+int profile_names(struct sys *s, char ***ret); /* NULL ended, sorted; those masked are not among them; by sys_list_free */
+/* Does some condition of "recommend:" hold here? *ret_why borrowed from p; NULL: no. */
+int profile_recommended(struct sys *s, const struct profile *p, const struct facts *f, const char **ret_why, struct error *e);
 
 /* Several profiles over one another: later wins. A key that two of them give different values is a conflict, for plan to show. */
 struct conflict {
@@ -76,8 +93,8 @@ struct resolved {
 	char *key;
 	const struct field *field;
 	enum setting_mode mode;
-	char *value;  /* canonical text of the field's type */
-	char *target; /* identity of the NIC (nic_identity_text), "node0", or NULL */
+	char *value;  /* canonical: INT decimal; BOOL "1", "0"; WORD as in the row; CPUS the kernel's list form, "" none; TEXT one blank between words */
+	char *target; /* identity of the NIC (nic_identity_text); "node0", NULL on a machine without nodes; NULL for the host */
 	char *why, *source, *profile, *file;
 	unsigned line;
 };
@@ -96,13 +113,25 @@ int profile_resolve(struct sys *s, const char *const names[], const struct facts
 	struct error *e);
 void resolved_set_free(struct resolved_set *r);
 
-/* expr.c: + - * / min() max() clamp() comparison and or not, integers, words, sets of CPUs; names of facts (facts.def: one row a name, with
- * unit and meaning): cpus.online cpus.local nic.queues.max memory.total_mib platform.vendor .. Overflow and division by zero are errors. */
+/* expr.c. By rising strength: or; and; not; == != < <= > >=; + -; * / %; - before a number. On sets of CPUs + joins, - takes away, == and !=
+ * compare. Integers, true, false, none (no CPU), words in single quotes (a list of CPUs where a set is wanted). Functions: min(..) max(..)
+ * clamp(x, low, high); count(SET); cpus.first(SET, N) its N lowest; cpus.cores(SET, N) its first N whole cores. Names: facts.def. Unlike kinds,
+ * overflow and division by zero are errors; what "and" and "or" do not need is not worked out. */
+#define EXPR_LENGTH_MAX 1024
+#define EXPR_DEPTH_MAX 24
 struct expr_value {
 	enum { EXPR_INT, EXPR_BOOL, EXPR_WORD, EXPR_CPUS } kind;
 	int64_t number;
 	char *text; /* of WORD and CPUS (a list); owned */
 };
 int expr_eval(const char *text, const struct facts *f, const struct nic_facts *nic, int node, struct expr_value *ret, struct error *e);
-int expr_check(const char *text, enum field_scope scope, struct error *e); /* names and syntax only, no facts */
+/* Names, kinds and syntax, without facts. *ret_kind may be NULL. */
+int expr_check(const char *text, enum field_scope scope, int *ret_kind, struct error *e);
+struct expr_name {
+	const char *name;
+	int kind;
+	enum field_scope scope;
+	const char *meaning;
+};
+const struct expr_name *expr_names(size_t *ret_n);
 #endif
