@@ -7,6 +7,7 @@
 #include "preload/stats/stats.h"
 #include "preload/switch.h"
 #include "preload/wait/waitset.h"
+#include "preload/wait/waker.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -378,7 +379,10 @@ static void release_heap(void)
 static bool kept(const struct relay *r, int fd)
 {
 	const struct link *l = r->s->link;
-	if (fd == r->old || fd == r->ours || fd == r->theirs || fd == r->program || fd == l->socket)
+	int own_epochs, own_bell;
+	waker_epochs(&own_epochs, &own_bell);
+	if (fd == r->old || fd == r->ours || fd == r->theirs || fd == r->program || fd == l->socket || fd == l->peer_bell ||
+	    fd == own_bell)
 		return true;
 	for (int w = 0; w < LINK_WAITERS; w++)
 		if (fd == l->peer_wakefd[w])

@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #define LINK_MAGIC   0x6b6e696c6e747368ull
-#define LINK_VERSION 1
+#define LINK_VERSION 2
 #define LINK_LANES   4096u
 #define LINK_WAITERS 64                  /* wake-up words of a process family */
 
@@ -91,6 +91,7 @@ struct link_header {
 	uint32_t lanes;
 	uint64_t acceptor_token, connector_token;
 	_Atomic uint32_t joined;     /* the connector has sent its answer */
+	_Atomic uint32_t messages[2]; /* sent on the link's socket so far, by side: an unchanged count saves a look */
 	_Atomic uint32_t offers;     /* offers made, by the acceptor; offer n stands in offer[n % LINK_LANES] */
 	uint32_t offer[LINK_LANES];  /* lane index */
 };
@@ -99,6 +100,7 @@ struct link_header {
 struct link_epochs {
 	struct {
 		_Atomic uint32_t epoch __attribute__((aligned(64))); /* odd: asleep */
+		_Atomic uint32_t incarnation; /* counts the processes that have had the word, each with its own descriptor */
 	} w[LINK_WAITERS];
 };
 
@@ -115,10 +117,9 @@ struct link_msg {
 	uint32_t version;
 	uint32_t kind;
 	uint64_t from, to;       /* identity tokens of the two processes */
-	uint32_t index;          /* LINK_WAKEFD: which wake-up word; HELLO, ANSWER: number of wake-up fds that follow */
-	uint32_t spare;
-	uint8_t  word[8];        /* HELLO, ANSWER: the words that those wake-up fds belong to */
+	uint32_t index;          /* LINK_WAKEFD: which wake-up word, and the incarnation of it */
+	uint32_t incarnation;
 };
-/* HELLO: link memfd, epochs memfd, wake-up fds. ANSWER: epochs memfd, wake-up fds. WAKEFD: one. */
-#define LINK_MSG_FDS 10
+/* HELLO: link memfd, epochs memfd, bell. ANSWER: epochs memfd, bell. WAKEFD: one. */
+#define LINK_MSG_FDS 4
 #endif

@@ -103,7 +103,7 @@ static int send_message(int fd, struct link_msg *m, const int *fds, int n)
 }
 
 /* Returns the number of descriptors, -EAGAIN, -EPIPE at the end, -EPROTO for what makes no sense. */
-static int receive_message(int fd, struct link_msg *m, int *fds)
+static int receive_message(int fd, struct link_msg *m, int *fds, int flags)
 {
 	union {
 		char room[CMSG_SPACE(LINK_MSG_FDS * sizeof(int))];
@@ -114,7 +114,7 @@ static int receive_message(int fd, struct link_msg *m, int *fds)
 	ssize_t r;
 	int n = 0;
 	do
-		r = quiet_recvmsg(fd, &h, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+		r = quiet_recvmsg(fd, &h, MSG_DONTWAIT | MSG_CMSG_CLOEXEC | flags);
 	while (r < 0 && errno == EINTR);
 	if (r < 0)
 		return errno == EAGAIN ? -EAGAIN : -EPIPE;
@@ -138,7 +138,7 @@ static bool sealed(int fd, uint64_t size)
 	return seals >= 0 && (seals & SEALS) == SEALS && fstat(fd, &st) == 0 && (uint64_t)st.st_size == size;
 }
 
-static int hello(struct link_msg *m, enum link_msg_kind kind, uint64_t to, int *fds, int n)
+static void message(struct link_msg *m, enum link_msg_kind kind, uint64_t to)
 {
 	memset(m, 0, sizeof(*m));
 	m->magic = LINK_MAGIC;
@@ -146,17 +146,6 @@ static int hello(struct link_msg *m, enum link_msg_kind kind, uint64_t to, int *
 	m->kind = kind;
 	m->from = identity();
 	m->to = to;
-	int wakes = waker_list(m->word, fds + n, LINK_MSG_FDS - 2);
-	m->index = wakes;
-	return n + wakes;
-}
-
-static uint64_t words_in(const struct link_msg *m)
-{
-	uint64_t words = 0;
-	for (uint32_t i = 0; i < m->index && i < sizeof(m->word); i++)
-		words |= 1ull << (m->word[i] % LINK_WAITERS);
-	return words;
 }
 
 /* An eventfd, as far as fstat tells: an object without a type. A write of zero to one never blocks; to a pipe or a
@@ -178,21 +167,17 @@ static void set_wakefd(struct link *l, int word, int fd)
 	}
 }
 
-/* The peer's epochs and wake-up fds out of a HELLO or ANSWER: fds[0] epochs, then one a word. */
-static int take_wakers(struct link *l, const struct link_msg *m, int *fds, int n)
+/* The peer's epochs and its bell, out of a HELLO or ANSWER. */
+static int take_bell(struct link *l, int *fds, int n)
 {
-	if (n < 1 || m->index != (uint32_t)n - 1 || m->index > sizeof(m->word) || !sealed(fds[0], sizeof(struct link_epochs)))
+	if (n != 2 || !sealed(fds[0], sizeof(struct link_epochs)) || !wakefd(fds[1]))
 		return -EPROTO;
-	for (int i = 1; i < n; i++)
-		if (!wakefd(fds[i]))
-			return -EPROTO;
 	void *e = mmap(NULL, sizeof(struct link_epochs), PROT_READ, MAP_SHARED, fds[0], 0);
 	if (e == MAP_FAILED)
 		return -errno;
-	l->peer_epochs = e;
 	quiet_close(fds[0]);
-	for (int i = 1; i < n; i++)
-		set_wakefd(l, m->word[i - 1] % LINK_WAITERS, fds[i]);
+	l->peer_bell = fdtab_own(fds[1]);
+	l->peer_epochs = e;
 	l->complete = 1;
 	return 0;
 }
@@ -203,13 +188,9 @@ int link_knock(const struct registry_hit *hit, struct link **ret)
 		return -EPERM;
 	if (!link_fd_room())
 		return -ENFILE;
-	int r, epochs, mem = -1, fds[LINK_MSG_FDS];
-	if (!waker_epochs(&epochs))
+	int r, mem = -1, fds[3];
+	if (!waker_epochs(&fds[1], &fds[2]))
 		return -ENOMEM;
-	struct waker *first = waker_new(); /* HELLO names at least one word; it stays for the next sleeper */
-	if (!first)
-		return -ENOMEM;
-	waker_free(first);
 	if (!file_size_allowed(LINK_SIZE))
 		return -ENOMEM;
 	int fd = real.socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -238,13 +219,11 @@ int link_knock(const struct registry_hit *hit, struct link **ret)
 	l->header->acceptor_token = identity();
 	l->header->connector_token = hit->process;
 	struct link_msg m;
+	message(&m, LINK_HELLO, hit->process);
 	fds[0] = mem;
-	fds[1] = epochs;
-	int n = hello(&m, LINK_HELLO, hit->process, fds, 2);
-	r = send_message(fd, &m, fds, n);
+	r = send_message(fd, &m, fds, 3);
 	if (r < 0)
 		goto fail;
-	l->sent_wakefds = words_in(&m);
 	quiet_close(mem);
 	l->socket = fdtab_own(fd);
 	l->peer = hit->process;
@@ -265,8 +244,8 @@ fail:
 static int adopt(int fd, struct link_msg *m, int *fds, int n)
 {
 	struct link *l = NULL;
-	int r = -EPROTO, epochs;
-	if (m->kind != LINK_HELLO || m->to != identity() || n < 2 || !sealed(fds[0], LINK_SIZE) || !waker_epochs(&epochs))
+	int r = -EPROTO, out[2];
+	if (m->kind != LINK_HELLO || m->to != identity() || n < 2 || !sealed(fds[0], LINK_SIZE) || !waker_epochs(&out[0], &out[1]))
 		goto fail;
 	l = link_new();
 	if (!l || link_map(l, fds[0]) < 0) {
@@ -277,21 +256,19 @@ static int adopt(int fd, struct link_msg *m, int *fds, int n)
 		goto fail;
 	quiet_close(fds[0]);
 	fds[0] = -1;
-	r = take_wakers(l, m, fds + 1, n - 1);
+	r = take_bell(l, fds + 1, n - 1);
 	if (r < 0)
 		goto fail;
 	n = 0;
-	/* The thread that looks is the one that will wait: its word goes with the answer. */
+	/* The thread that looks is the one that will wait: its descriptors are made with the link's. */
 	int epfd;
 	waker_thread(&epfd);
 	struct link_msg answer;
-	int out[LINK_MSG_FDS];
-	out[0] = epochs;
-	int k = hello(&answer, LINK_ANSWER, m->from, out, 1);
-	r = send_message(fd, &answer, out, k);
+	message(&answer, LINK_ANSWER, m->from);
+	r = send_message(fd, &answer, out, 2);
 	if (r < 0)
 		goto fail;
-	l->sent_wakefds = words_in(&answer);
+	atomic_fetch_add(&l->header->messages[1], 1);
 	l->side = 1;
 	l->peer = m->from;
 	l->uid = user_of(fd);
@@ -329,7 +306,7 @@ bool link_look(void)
 		}
 		struct link_msg m;
 		int fds[LINK_MSG_FDS];
-		int n = receive_message(fd, &m, fds);
+		int n = receive_message(fd, &m, fds, 0);
 		if (n == -EAGAIN && !fdtab_get(fd)) { /* once: one that stays silent must not keep the others out */
 			pending = fdtab_own(fd);
 			break;
@@ -350,14 +327,18 @@ bool link_look(void)
 
 void link_receive(struct link *l)
 {
-	if (l->socket < 0)
+	/* acquire: the message is in the socket before it is counted */
+	uint32_t sent = atomic_load_explicit(&l->header->messages[l->side ^ 1], memory_order_acquire);
+	if (l->socket < 0 || sent == atomic_load_explicit(&l->messages_seen, memory_order_relaxed))
 		return;
 	int saved = errno;
 	own_lock(&link_receive_lock);
+	atomic_store_explicit(&l->messages_seen, sent, memory_order_relaxed);
 	while (l->socket >= 0) {
 		struct link_msg m;
 		int fds[LINK_MSG_FDS];
-		int n = receive_message(l->socket, &m, fds);
+		/* Others of the family look for the answer too: it stays, and the descriptors that came behind it with it. */
+		int n = receive_message(l->socket, &m, fds, l->forked_early ? MSG_PEEK : 0);
 		if (n == -EAGAIN)
 			break;
 		if (n < 0) {
@@ -367,37 +348,64 @@ void link_receive(struct link *l)
 			fdtab_disown(gone);
 			break;
 		}
-		if (m.kind == LINK_ANSWER && !l->complete && m.from == l->peer && take_wakers(l, &m, fds, n) == 0)
-			continue;
+		if (m.kind == LINK_ANSWER && !l->complete && m.from == l->peer && take_bell(l, fds, n) == 0)
+			n = 0;
 		if (m.kind == LINK_WAKEFD && n == 1 && wakefd(fds[0])) {
 			set_wakefd(l, m.index % LINK_WAITERS, fds[0]);
-			continue;
+			/* after the descriptor: who sees this incarnation writes to its descriptor */
+			atomic_store(&l->peer_incarnation[m.index % LINK_WAITERS], m.incarnation);
+			n = 0;
 		}
 		while (n)
 			quiet_close(fds[--n]);
+		if (l->forked_early)
+			break;
 	}
 	own_unlock(&link_receive_lock);
 	errno = saved;
 }
 
-int link_announce(struct link *l, int word)
+int link_wakefd(struct link *l, unsigned word)
+{
+	for (int tries = 0; tries < 2; tries++) {
+		int fd = l->peer_wakefd[word];
+		/* the caller has seen the sleeper's epoch, and a word's incarnation is older than all epochs of it */
+		if (fd >= 0 && atomic_load(&l->peer_incarnation[word]) == atomic_load(&l->peer_epochs->w[word].incarnation))
+			return fd;
+		if (!tries)
+			link_receive(l);
+	}
+	return l->peer_bell;
+}
+
+void link_announce(struct link *l, int word)
 {
 	if (l->sent_wakefds & 1ull << word)
-		return 0;
-	uint8_t words[LINK_WAITERS];
-	int fds[LINK_WAITERS], n = waker_list(words, fds, LINK_WAITERS), saved = errno;
-	for (int i = 0; i < n; i++) {
-		if (words[i] != word)
-			continue;
-		struct link_msg m = {.magic = LINK_MAGIC, .version = LINK_VERSION, .kind = LINK_WAKEFD, .from = identity(),
-				     .to = l->peer, .index = word};
-		int r = send_message(l->socket, &m, &fds[i], 1);
-		if (r == 0)
-			l->sent_wakefds |= 1ull << word;
-		errno = saved;
-		return r;
+		return;
+	if (waker_only()) { /* the bell wakes nobody else */
+		l->kept_wakefds |= 1ull << word;
+		waker_kept = 1;
+		return;
 	}
-	return -ENOENT;
+	int saved = errno, fd;
+	struct link_msg m;
+	message(&m, LINK_WAKEFD, l->peer);
+	m.index = word;
+	/* Where it does not go (a full socket, too many descriptors on their way) the bell does. */
+	if (waker_descriptor(word, &fd, &m.incarnation) && send_message(l->socket, &m, &fd, 1) == 0) {
+		atomic_fetch_add(&l->header->messages[l->side], 1);
+		l->sent_wakefds |= 1ull << word;
+	}
+	errno = saved;
+}
+
+void link_announce_kept(void)
+{
+	own_lock(&links_lock);
+	for (struct link *l = links; l; l = l->next)
+		for (uint64_t m = atomic_exchange(&l->kept_wakefds, 0); m; m &= m - 1)
+			link_announce(l, __builtin_ctzll(m));
+	own_unlock(&links_lock);
 }
 
 void link_rendezvous_close(void)

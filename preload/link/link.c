@@ -32,6 +32,7 @@ struct link *link_new(void)
 	l->closing = (uint16_t *)(m + size + lanes);
 	l->serial = ++serial;
 	l->socket = -1;
+	l->peer_bell = -1;
 	for (int i = 0; i < LINK_WAITERS; i++)
 		l->peer_wakefd[i] = -1;
 	return l;
@@ -41,6 +42,7 @@ void link_discard(struct link *l)
 {
 	for (int w = 0; w < LINK_WAITERS; w++)
 		fdtab_disown(l->peer_wakefd[w]);
+	fdtab_disown(l->peer_bell);
 	if (l->peer_epochs)
 		munmap((void *)l->peer_epochs, sizeof(*l->peer_epochs));
 	if (l->header)
@@ -189,6 +191,13 @@ void link_reap(void)
 	errno = saved;
 }
 
+void link_fork_prepare(void)
+{
+	for (struct link *l = links; l; l = l->next)
+		if (!l->complete)
+			l->forked_early = 1;
+}
+
 void link_fork_child(void)
 {
 	pthread_mutex_init(&links_lock, NULL);
@@ -199,7 +208,7 @@ void link_fork_child(void)
 	link_rendezvous_close();
 	for (struct link *l = links; l; l = l->next) {
 		l->inherited = 1;
-		l->sent_wakefds = 0; /* those were the parent's words */
+		l->sent_wakefds = l->kept_wakefds = 0; /* those were the parent's words */
 	}
 }
 

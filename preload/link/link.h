@@ -15,9 +15,10 @@ struct link {
 	struct link *next;
 	uint32_t serial;         /* in this process, from 1 */
 	uint8_t side;            /* ours: 0 acceptor, 1 connector */
-	_Atomic uint8_t complete;        /* the peer's epochs and wake-up fds are here */
+	_Atomic uint8_t complete;        /* the peer's epochs and bell are here */
 	_Atomic uint8_t dead;            /* the peer has gone, or broke the format: no new lanes */
 	uint8_t inherited;       /* made by the process that forked us: serves the lanes we inherited */
+	uint8_t forked_early;    /* before the ANSWER came: it stays in the socket, where each of the family finds it */
 	uint64_t peer;           /* identity token of the peer */
 	uint32_t uid;            /* connector: the peer's user as it knocked */
 	struct link_header *header;
@@ -26,7 +27,10 @@ struct link {
 	uint8_t *rings;
 	int socket;              /* to the peer */
 	const struct link_epochs *_Atomic peer_epochs;
-	_Atomic int peer_wakefd[LINK_WAITERS];           /* -1 none */
+	_Atomic int peer_bell;   /* wakes whoever sleeps in the peer's family */
+	_Atomic int peer_wakefd[LINK_WAITERS];           /* wakes one word; -1 none */
+	_Atomic uint32_t peer_incarnation[LINK_WAITERS]; /* of the word when that descriptor was sent */
+	_Atomic uint32_t messages_seen;          /* of those that the peer has sent */
 	_Atomic uint32_t woken[LINK_WAITERS];    /* last epoch that we woke: written after the wake-up, never before */
 	uint32_t offers_seen;    /* connector: offers taken so far */
 	uint32_t lanes_used;     /* acceptor: lanes ever used */
@@ -35,6 +39,7 @@ struct link {
 	uint16_t *closing;       /* [LINK_LANES] */
 	struct sock **by_lane;   /* [LINK_LANES] */
 	_Atomic uint64_t sent_wakefds;   /* which of our wake-up words the peer has fds for */
+	_Atomic uint64_t kept_wakefds;   /* ... and of which none was sent, since the bell does as well */
 };
 
 extern struct link *links;                    /* appended to, under links_lock */
@@ -52,16 +57,23 @@ int link_to(const struct registry_hit *hit, struct link **ret);
 bool link_look(void);
 /* Makes this process's rendezvous socket. 0 or -errno. */
 int link_rendezvous(void);
-/* Takes in what the peer has sent on the link's socket (answer, wake-up fds). */
+/* Takes in what the peer has sent on the link's socket (answer, wake-up fds), where there is something new. */
 void link_receive(struct link *l);
-/* Tells the peer a wake-up word of ours before its first use on this link. */
-int link_announce(struct link *l, int word);
+/* Gives the peer the descriptor of a wake-up word of ours before its first use on this link, where it would wake others in
+ * vain without. */
+void link_announce(struct link *l, int word);
+/* The same for those that were the only word when they were to be sent. */
+void link_announce_kept(void);
+/* The descriptor by which the peer's word is woken, -1 none: its own, or the bell. */
+int link_wakefd(struct link *l, unsigned word);
 /* Acceptor: an unused lane, reset; -1 none. */
 int link_lane_new(struct link *l);
 /* closed: nobody of this family uses the lane any more. */
 void link_lane_done(struct link *l, uint32_t lane, bool closed);
 /* Gives back links that have no lane in use and whose peer has gone. */
 void link_reap(void);
+/* Before a fork, links_lock and link_receive_lock held. */
+void link_fork_prepare(void);
 /* The child of a fork: own rendezvous and identity; inherited links serve inherited lanes only. */
 void link_fork_child(void);
 /* Forgets links without lanes (all when told): credentials changed. */

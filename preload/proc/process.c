@@ -62,6 +62,7 @@ int fork_prepare(bool identity)
 		sock_each(share, &index);
 	}
 	locks_held = locks_hold();
+	link_fork_prepare();
 	if (family)
 		sock_each(share_late, &index);
 	limits_hold();

@@ -128,9 +128,8 @@ static bool equip(struct waitset *w)
 		if (!k)
 			return false;
 		w->data_waker = random64();
-		struct epoll_event e = {.events = EPOLLIN | EPOLLET, .data.u64 = w->data_waker};
 		w->waker = k; /* before a thread that sleeps in the set can be told of it */
-		if (real.epoll_ctl(w->fd, EPOLL_CTL_ADD, k->eventfd, &e) < 0 && errno != EEXIST) {
+		if (waker_register(k, w->fd, w->data_waker) < 0) {
 			w->waker = NULL;
 			waker_free(k);
 			return false;
@@ -231,8 +230,7 @@ static void to_hidden(struct interest *i, bool swallow)
 	if (!equip(w))
 		return;
 	struct sock *s = i->sock;
-	if (link_announce(s->link, w->waker->word) < 0)
-		log_message(LOG_WARNING, "fd %d: wake-up descriptor not handed over yet", i->fd);
+	link_announce(s->link, w->waker->word);
 	struct epoll_event e = {.events = hidden_events(i), .data.ptr = i};
 	if (real.epoll_ctl(w->hidden, EPOLL_CTL_ADD, i->fd, &e) < 0)
 		return;

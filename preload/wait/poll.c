@@ -114,28 +114,26 @@ static int lane_poll(struct poll_set *p, uint64_t ns, const sigset_t *mask)
 			return kernel_poll(p, 0, 0, NULL) < 0 ? p->found : merge(p);
 		if (self_thread.signals != signals)
 			return -EINTR;
-		bool announced = w != NULL;
-		for (nfds_t i = 0; i < p->n && announced; i++) {
+		for (nfds_t i = 0; i < p->n && w; i++) {
 			struct sock *s = p->socks[i];
 			if (!s || !s->link)
 				continue;
 			_Atomic uint64_t *waiters = &s->slot->lane->end[s->slot->side].waiters;
-			if (link_announce(s->link, w->word) < 0)
-				announced = false;
-			else if (!(atomic_load(waiters) & 1ull << w->word))
+			link_announce(s->link, w->word);
+			if (!(atomic_load(waiters) & 1ull << w->word))
 				atomic_fetch_or(waiters, 1ull << w->word);
 		}
-		if (announced)
+		if (w)
 			waker_sleep(w);
 		int r = 0;
 		bool ready = look(p); /* after "asleep" was published */
 		if (!ready) {
 			COUNT(sleeps, 1);
 			p->kernel[p->n] = (struct pollfd){epfd, POLLIN, 0};
-			uint64_t most = announced ? UINT64_MAX : 1000000; /* no waker: look every millisecond */
-			r = kernel_poll(p, announced ? 1 : 0, left < most ? left : most, mask);
+			uint64_t most = w ? UINT64_MAX : 1000000; /* no waker: look every millisecond */
+			r = kernel_poll(p, w ? 1 : 0, left < most ? left : most, mask);
 		}
-		if (announced) {
+		if (w) {
 			waker_awake(w);
 			if (r > 0 && p->kernel[p->n].revents) {
 				struct epoll_event e;

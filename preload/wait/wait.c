@@ -113,7 +113,8 @@ int wait_sock(struct sock *s, int fd, uint32_t events, uint64_t deadline, bool *
 	int epfd = -1;
 	struct waker *w = waker_thread(&epfd);
 	struct timespec pause = {0, 1000000}, *timeout = NULL; /* no waker (no descriptors): look every millisecond */
-	if (w && link_announce(s->link, w->word) == 0) {
+	if (w) {
+		link_announce(s->link, w->word);
 		uint64_t bit = 1ull << w->word;
 		_Atomic uint64_t *waiters = &t->lane->end[t->side].waiters;
 		if (!(atomic_load(waiters) & bit))
@@ -122,7 +123,6 @@ int wait_sock(struct sock *s, int fd, uint32_t events, uint64_t deadline, bool *
 			atomic_store(&tx_dir(t)->want_room, tx_limit(t) * 2 / 3 + 1);
 		waker_sleep(w);
 	} else {
-		w = NULL;
 		timeout = &pause;
 	}
 	/* Another holder may be killed between taking the marker and saying so: who waits for it looks again. */

@@ -123,10 +123,9 @@ void waitset_watched(struct waitset *w)
 		return; /* bytes that could not be moved: that member stays ours */
 	/* Ours would make the set look readable. */
 	bool locked = sets_lock();
-	struct epoll_event e;
 	if (w->waker) {
 		waker_poke(w->waker); /* who sleeps in it looks again, in the kernel alone */
-		real.epoll_ctl(w->fd, EPOLL_CTL_DEL, w->waker->eventfd, &e);
+		waker_unregister(w->waker, w->fd);
 		waker_free(w->waker);
 	}
 	if (w->hidden >= 0)

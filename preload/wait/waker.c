@@ -22,7 +22,7 @@
 #endif
 
 static struct link_epochs *epochs; /* shared by the family: mapped before any fork that matters */
-static int epochs_fd = -1;
+static int epochs_fd = -1, bell = -1;
 pthread_mutex_t waker_epochs_lock = PTHREAD_MUTEX_INITIALIZER; /* making them */
 static struct waker wakers[LINK_WAITERS]; /* this process's own, by word; eventfd 0 none */
 static _Atomic uint64_t own_words;
@@ -37,6 +37,19 @@ static pthread_once_t thread_once = PTHREAD_ONCE_INIT;
 static __thread struct waker *thread_waker __attribute__((tls_model("initial-exec")));
 static __thread int thread_epfd __attribute__((tls_model("initial-exec")));
 
+/* Peers hold it too, of other users perhaps. As a semaphore with a count that nobody lives to read down it cannot be
+ * silenced by one of them for the others (at zero a write wakes nobody), and a write of zero always fits. */
+static int wakefd(void)
+{
+	int fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE);
+	uint64_t many = 1ull << 62;
+	if (fd >= 0 && quiet_write(fd, &many, sizeof(many)) != sizeof(many)) {
+		quiet_close(fd);
+		return -1;
+	}
+	return fd;
+}
+
 /* Once for the whole family: a link that was made over a second memory would be woken by words that nobody stores. */
 static struct link_epochs *epochs_new(void)
 {
@@ -46,7 +59,8 @@ static struct link_epochs *epochs_new(void)
 	if (fd < 0)
 		return NULL;
 	void *map = MAP_FAILED;
-	if (ftruncate(fd, sizeof(struct link_epochs)) == 0)
+	int ring = wakefd();
+	if (ring >= 0 && ftruncate(fd, sizeof(struct link_epochs)) == 0)
 		map = mmap(NULL, sizeof(struct link_epochs), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	/* FUTURE_WRITE: our mapping stays writable, nobody can make another; without it (before 5.1) a peer could
 	 * keep us asleep */
@@ -54,21 +68,24 @@ static struct link_epochs *epochs_new(void)
 	    real.fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) < 0) {
 		if (map != MAP_FAILED)
 			munmap(map, sizeof(struct link_epochs));
+		if (ring >= 0)
+			quiet_close(ring);
 		quiet_close(fd);
 		return NULL;
 	}
+	bell = fdtab_own(ring);
 	epochs_fd = fdtab_own(fd);
 	return map;
 }
 
-struct link_epochs *waker_epochs(int *ret_fd)
+struct link_epochs *waker_epochs(int *ret_fd, int *ret_bell)
 {
 	own_lock(&waker_epochs_lock);
 	if (!epochs)
 		epochs = epochs_new();
 	own_unlock(&waker_epochs_lock);
-	if (ret_fd)
-		*ret_fd = epochs_fd;
+	*ret_fd = epochs_fd;
+	*ret_bell = bell;
 	return epochs;
 }
 
@@ -104,24 +121,11 @@ static struct waker *waker_reuse(void)
 	return found;
 }
 
-/* Peers hold it too, of other users perhaps. As a semaphore with a count that nobody lives to read down it cannot be
- * silenced by one of them for the others (at zero a write wakes nobody), and a write of zero always fits. */
-static int wakefd(void)
-{
-	int fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE);
-	uint64_t many = 1ull << 62;
-	if (fd >= 0 && quiet_write(fd, &many, sizeof(many)) != sizeof(many)) {
-		quiet_close(fd);
-		return -1;
-	}
-	return fd;
-}
-
 struct waker *waker_new(void)
 {
 	struct waker *made = NULL;
-	int saved = errno;
-	if (!waker_epochs(NULL) || !family)
+	int saved = errno, fds[2];
+	if (!waker_epochs(&fds[0], &fds[1]) || !family)
 		return NULL;
 	made = waker_reuse(); /* of a sleeper that has gone: peers hold its descriptor already */
 	if (made)
@@ -135,6 +139,7 @@ struct waker *waker_new(void)
 			wakers[w].eventfd = fdtab_own(fd);
 			uint32_t e = atomic_load(&epochs->w[w].epoch);
 			atomic_store(&epochs->w[w].epoch, (e + 2) & ~1u); /* a killed owner may have left it asleep */
+			atomic_fetch_add(&epochs->w[w].incarnation, 1); /* peers' descriptors of the last owner are void */
 			own_words |= 1ull << w;
 			made = &wakers[w];
 		} else {
@@ -164,6 +169,25 @@ void waker_free(struct waker *w)
 	own_unlock(&waker_lock);
 }
 
+int waker_register(struct waker *w, int epfd, uint64_t data)
+{
+	struct epoll_event e = {.events = EPOLLIN | EPOLLET, .data.u64 = data};
+	if ((real.epoll_ctl(epfd, EPOLL_CTL_ADD, w->eventfd, &e) < 0 && errno != EEXIST) ||
+	    (real.epoll_ctl(epfd, EPOLL_CTL_ADD, bell, &e) < 0 && errno != EEXIST)) {
+		int r = -errno;
+		real.epoll_ctl(epfd, EPOLL_CTL_DEL, w->eventfd, &e);
+		return r;
+	}
+	return 0;
+}
+
+void waker_unregister(struct waker *w, int epfd)
+{
+	struct epoll_event e;
+	real.epoll_ctl(epfd, EPOLL_CTL_DEL, w->eventfd, &e);
+	real.epoll_ctl(epfd, EPOLL_CTL_DEL, bell, &e);
+}
+
 static void thread_gone(void *p)
 {
 	(void)p;
@@ -187,8 +211,7 @@ struct waker *waker_thread(int *ret_epfd)
 		if (ep < 0)
 			return NULL;
 		struct waker *w = waker_new();
-		struct epoll_event e = {.events = EPOLLIN | EPOLLET};
-		if (!w || real.epoll_ctl(ep, EPOLL_CTL_ADD, w->eventfd, &e) < 0) {
+		if (!w || waker_register(w, ep, 0) < 0) {
 			if (w)
 				waker_free(w);
 			quiet_close(ep);
@@ -211,8 +234,14 @@ static void lock_word(unsigned w)
 		sched_yield();
 }
 
+_Atomic uint32_t waker_kept;
+
 void waker_sleep(struct waker *w)
 {
+	if (unlikely(atomic_load_explicit(&waker_kept, memory_order_relaxed)) && !waker_only()) {
+		waker_kept = 0;
+		link_announce_kept();
+	}
 	critical_enter();
 	inside_record(INSIDE_ASLEEP, w);
 	lock_word(w->word);
@@ -265,17 +294,19 @@ uint32_t waker_sleepers(struct waker *w)
 	return n;
 }
 
-int waker_list(uint8_t *ret_words, int *ret_fds, int max)
+bool waker_only(void)
 {
-	int n = 0;
-	own_lock(&waker_lock);
-	for (uint64_t m = own_words; m && n < max; m &= m - 1) {
-		ret_words[n] = __builtin_ctzll(m);
-		ret_fds[n] = wakers[__builtin_ctzll(m)].eventfd;
-		n++;
-	}
-	own_unlock(&waker_lock);
-	return n;
+	uint64_t used = atomic_load_explicit(&family->waiters_used, memory_order_relaxed);
+	return (used & (used - 1)) == 0;
+}
+
+bool waker_descriptor(int word, int *ret_fd, uint32_t *ret_incarnation)
+{
+	if (!(own_words & 1ull << word))
+		return false;
+	*ret_fd = wakers[word].eventfd;
+	*ret_incarnation = atomic_load(&epochs->w[word].incarnation);
+	return true;
 }
 
 void waker_fork_child(void)
@@ -314,17 +345,13 @@ void news_post(struct link *l, uint32_t lane, int to)
 		uint32_t e = atomic_load(&l->peer_epochs->w[w].epoch);
 		if (!(e & 1) || atomic_load_explicit(&l->woken[w], memory_order_relaxed) == e)
 			continue;
-		if (l->peer_wakefd[w] < 0)
-			link_receive(l);
-		if (l->peer_wakefd[w] >= 0) {
-			uint64_t zero = 0;
-			int saved = errno;
-			if (quiet_write(l->peer_wakefd[w], &zero, sizeof(zero)) < 0)
-				errno = saved;
-			COUNT(wakes_sent, 1);
-			/* after the write: a thread stopped in between wakes twice, never not at all */
-			atomic_store_explicit(&l->woken[w], e, memory_order_relaxed);
-		}
+		uint64_t zero = 0;
+		int saved = errno;
+		if (quiet_write(link_wakefd(l, w), &zero, sizeof(zero)) < 0)
+			errno = saved;
+		COUNT(wakes_sent, 1);
+		/* after the write: a thread stopped in between wakes twice, never not at all */
+		atomic_store_explicit(&l->woken[w], e, memory_order_relaxed);
 	}
 }
 

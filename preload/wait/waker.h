@@ -1,6 +1,7 @@
 /* Sleeping and waking. A wake-up word (epoch) lives in this family's epochs memfd, which only the family can write;
  * it is odd while somebody sleeps on it. Its eventfd is never at zero, registered edge-triggered, never read,
- * and woken by writing 0: it is never full and nobody takes a wake from another.
+ * and woken by writing 0: it is never full and nobody takes a wake from another. The family has one more, the bell,
+ * which is handed over when a link is made and wakes all of its sleepers: for a peer that has not got a word's own.
  *
  * An epoll set and a thread that blocks are sleepers; each uses a word. Words are few (LINK_WAITERS a family): when
  * they run out sleepers share one and wake in vain. */
@@ -16,11 +17,14 @@ struct waker {
 	int eventfd;             /* own, high */
 };
 
-/* The family's epochs, mapped at the first call; NULL: no memory, no acceleration. fd for handing on: *ret_fd. */
-struct link_epochs *waker_epochs(int *ret_fd);
+/* The family's epochs and bell, made at the first call; NULL: no memory, no acceleration. Descriptors for handing on. */
+struct link_epochs *waker_epochs(int *ret_fd, int *ret_bell);
 /* A word of this process; sharing one when none is free. NULL: no fd or no memory. */
 struct waker *waker_new(void);
 void waker_free(struct waker *w);
+/* Registers what wakes it (its own eventfd and the bell) in an epoll set, with data. 0 or -errno. */
+int waker_register(struct waker *w, int epfd, uint64_t data);
+void waker_unregister(struct waker *w, int epfd);
 /* This thread's waker and its hidden epoll fd that holds it; NULL none. */
 struct waker *waker_thread(int *ret_epfd);
 /* Publishes "asleep" and orders it before the caller's last look. Count-based: threads may share a word. */
@@ -34,8 +38,11 @@ void waker_poke(struct waker *w);
 void waker_poke_words(uint64_t words);
 /* How many sleep on it. */
 uint32_t waker_sleepers(struct waker *w);
-/* All words of this process, for HELLO and ANSWER: up to max; returns how many. */
-int waker_list(uint8_t *ret_words, int *ret_fds, int max);
+/* Is a single word in use in the whole family? */
+bool waker_only(void);
+extern _Atomic uint32_t waker_kept; /* a link knows a word by the bell alone, because it was the only one */
+/* What a peer needs of a word of ours; false: not ours. */
+bool waker_descriptor(int word, int *ret_fd, uint32_t *ret_incarnation);
 void waker_fork_child(void);
 
 /* Tells the other side of a lane that something changed (bytes, room, end): sets its ready bits and wakes whoever

@@ -24,6 +24,7 @@ conform_programs = \
 	tests/conform/fortified \
 	tests/conform/halfclose \
 	tests/conform/images \
+	tests/conform/inherited \
 	tests/conform/jumps \
 	tests/conform/killed \
 	tests/conform/leaving \

@@ -116,7 +116,7 @@ static struct word word_of(struct link *l, uint32_t lane_index, uint8_t target, 
 	case 21: return WORD(lane->reason);
 	case 22: return WORD(l->news[index & 1].summary[index >> 1 & 63]);
 	case 23: return WORD(l->news[index & 1].ready[index >> 1 & 63][index >> 3 & 63]);
-	case 24: return WORD(l->header->offers);
+	case 24: return index & 64 ? WORD(l->header->messages[index & 1]) : WORD(l->header->offers);
 	default: return WORD(l->header->offer[index]);
 	}
 }

@@ -169,6 +169,10 @@ without wake OWNWORD -DONE -DCHILD -DI0=2
 for rule in LEAVE PASSON; do
 	without wake $rule -DBUSY -DI2=0 -DI0=2
 done
+sound wake -DFORKED
+sound wake -DFORKED -DI0=2
+without wake BELL -DFORKED
+without wake INCARNATION -DFORKED -DI0=2
 sound wake -DSHARED -DBUSY -DI2=0 -DI0=2
 for rule in LFENCE LEAVE PASSON; do
 	without wake $rule -DSHARED -DBUSY -DI2=0 -DI0=2

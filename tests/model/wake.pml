@@ -1,6 +1,8 @@
 /* Sleep and wake. One waitset with two threads T0, T1 (one epoch word, their count under the waitset's lock, a hidden
  * epoll fd each; SHARED: both wait in one epoll set, whose edge wakes only one of them); waker process A with threads 0 and 1 (one private "last epoch woken"), waker process B with thread 2,
  * each with a connection of its own. TSO store buffers of the wakers (position, then ready bit) and of the epoch word.
+ * FORKED: A and B are processes of one family that share the socket on which the word's descriptor comes, and T1 is a process
+ * that takes the word over when T0 has ended, with a descriptor of its own.
  * JOIN is the other way than LEAVE: a thread that joins sleepers changes the epoch. STOP halts all of A at any step. BUSY: T0 returns to its program with one event and never comes back. */
 #ifdef ALLFIX
 #define FIX_AFTER      /* the wake-up write comes first, the remembering after it */
@@ -13,6 +15,8 @@
 #define FIX_LEAVE      /* a thread that leaves other sleepers behind changes the epoch (by 2) */
 #define FIX_OWNWORD    /* a forked child that sleeps has a word of its own */
 #define FIX_LFENCE     /* and fences before it looks at the connections (needed where threads share a latch) */
+#define FIX_BELL       /* who has not got the word's descriptor wakes all words of the family */
+#define FIX_INCARNATION /* a descriptor of the word's last owner counts as none */
 #define FIX_PASSON     /* who leaves ready connections behind wakes the threads that sleep */
 #endif
 #define ANY (rdy[0] || rdy[1] || rdy[2])
@@ -22,6 +26,27 @@ byte wb[3];                                  /* pending stores of a waker: 1 pos
 byte data[3], taken[3]; bool rdy[3], cbuf[3];/* cbuf: pending plain store that clears the bit */
 bool latch[2], fin[3], stopA, busy0; byte lastA = NOBUF, lastB = NOBUF;
 inline wake() { atomic { latch[0] = 1; latch[1] = 1 } }
+#ifdef FORKED
+byte have[2]; bool msg[2], said[2], inc, handed; /* descriptor that a waker process has got (owner + 1), messages */
+#ifdef FIX_INCARNATION
+#define NONE(p) (have[p] != inc + 1)
+#else
+#define NONE(p) (have[p] == 0)
+#endif
+inline rouse(p) { atomic {
+  if :: NONE(p) && msg[0] -> have[p] = 1; msg[0] = 0 :: else fi;
+  if :: NONE(p) && msg[1] -> have[p] = 2; msg[1] = 0 :: else fi;
+  if
+#ifdef FIX_BELL
+  :: NONE(p) -> wake()
+#else
+  :: NONE(p) -> skip
+#endif
+  :: else -> latch[have[p] - 1] = 1
+  fi } }
+#else
+#define rouse(p) wake()
+#endif
 inline drain(c) {
 #ifdef FIX_BITAFTER
   if :: wb[c] & 1 -> data[c]++; wb[c] = wb[c] - 1 :: else -> rdy[c] = 1; wb[c] = 0 fi
@@ -53,11 +78,11 @@ proctype Waker(byte id; byte items) {
      if
      :: w > 0 && id < 2 ->
 #ifdef FIX_AFTER
-        wake(); lastA = w
+        rouse(0); lastA = w
 #else
-        lastA = w; wake()
+        lastA = w; rouse(0)
 #endif
-     :: w > 0 && id == 2 -> wake(); lastB = w
+     :: w > 0 && id == 2 -> rouse(1); lastB = w
      :: else
      fi; w = 0;
      atomic { items--; fin[id] = (items == 0) }
@@ -100,6 +125,9 @@ inline look(c) {
 #endif
 proctype T(byte me) {
   bool got;
+#ifdef FORKED
+  atomic { (me == 0 || handed); inc = me }
+#endif
   do
   :: got = 0; look(0); look(1); look(2);
      if
@@ -107,10 +135,16 @@ proctype T(byte me) {
 #ifdef FIX_PASSON
         if :: ANY && cnt > 0 -> wake() :: else fi;
 #endif
+#ifdef FORKED
+        if :: me == 0 -> handed = 1; break :: else fi
+#endif
 #ifdef BUSY
         if :: me == 0 -> busy0 = 1; break :: true fi
 #endif
      :: else ->
+#ifdef FORKED
+        atomic { if :: !said[me] -> said[me] = 1; msg[me] = 1 :: else fi };
+#endif
         atomic { (ebuf == NOBUF); cnt++;            /* under the lock; taking it drains the other thread's stores */
         if :: cnt == 1 -> ebuf = epoch + 1
            :: else ->

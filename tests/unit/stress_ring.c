@@ -177,10 +177,18 @@ int main(int argc, char **argv)
 	the_link.side = 1;
 	the_link.socket = -1;
 	the_link.complete = 1;
-	the_link.peer_epochs = waker_epochs(NULL);
+	int fds[2];
+	the_link.peer_epochs = waker_epochs(&fds[0], &fds[1]);
+	the_link.peer_bell = fds[1];
 	the_link.by_lane = calloc(LINK_LANES, sizeof(struct sock *));
 	for (int w = 0; w < LINK_WAITERS; w++)
-		the_link.peer_wakefd[w] = w == waker->word ? waker->eventfd : -1;
+		the_link.peer_wakefd[w] = -1;
+	uint32_t incarnation;
+	int fd;
+	if (!waker_descriptor(waker->word, &fd, &incarnation))
+		return 1;
+	the_link.peer_wakefd[waker->word] = fd;
+	the_link.peer_incarnation[waker->word] = incarnation;
 	links = &the_link;
 	pthread_barrier_init(&round_end, NULL, LANES + 1);
 	pthread_t threads[LANES * (WRITERS + 1)];
