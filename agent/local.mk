@@ -27,6 +27,7 @@ include agent/detect/local.mk
 include agent/check/local.mk
 include agent/profile/local.mk
 include agent/tune/local.mk
+include agent/tune/steps/local.mk
 include agent/driver/local.mk
 include agent/daemon/local.mk
 
