@@ -153,7 +153,7 @@ static int work(struct reader *r, char op, struct expr_term *a, struct expr_term
 	char name[] = {'"', op, '"', 0};
 	int err;
 
-	if (a->kind != EXPR_CPUS && b->kind != EXPR_CPUS) {
+	if (a->kind != EXPR_CPUS && b->kind != EXPR_CPUS && a->kind != EXPR_WORD) {
 		err = want_kind(r, a, EXPR_INT, name);
 		if (!err)
 			err = want_kind(r, b, EXPR_INT, name);

@@ -65,3 +65,18 @@ endif
 check_LTLIBRARIES += tests/unit/preload_nothing.la
 tests_unit_preload_nothing_la_SOURCES = tests/unit/preload_nothing.c
 tests_unit_preload_nothing_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
+
+# The agent's.
+if HAVE_CMOCKA
+check_PROGRAMS += tests/unit/test_yaml
+TESTS += tests/unit/test_yaml
+tests_unit_test_yaml_SOURCES = tests/unit/test_yaml.c
+tests_unit_test_yaml_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_yaml_LDADD = libagent.la $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_expr
+TESTS += tests/unit/test_expr
+tests_unit_test_expr_SOURCES = tests/unit/test_expr.c tests/unit/machine.h
+tests_unit_test_expr_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_expr_LDADD = libagent.la $(CMOCKA_LIBS)
+endif
