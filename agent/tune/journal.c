@@ -472,6 +472,22 @@ int journal_open(struct sys *s, bool write, struct journal **ret, struct error *
 	return 0;
 }
 
+/* What a process left that died while it replaced a file: ".journal.hasten-123". */
+static void remove_halves(struct sys *s)
+{
+	char **names = NULL;
+
+	if (sys_list(s, &names, STATE_FOLDER))
+		return;
+	for (size_t i = 0; names[i]; i++) {
+		_cleanup_free_ char *path = NULL;
+
+		if (names[i][0] == '.' && strstr(names[i], ".hasten-") && asprintf(&path, STATE_FOLDER "/%s", names[i]) > 0)
+			sys_unlink(s, path);
+	}
+	sys_list_free(names);
+}
+
 static void remove_state(struct journal *j)
 {
 	static const char *const folders[] = {STATE_FOLDER, "/var/lib", "/var"};
@@ -481,6 +497,7 @@ static void remove_state(struct journal *j)
 		return;
 	if (j->exists && sys_unlink(j->s, JOURNAL_PATH))
 		return;
+	remove_halves(j->s);
 	sys_unlink(j->s, LOCK_PATH);
 	/* A tree in which a writer died between the folders and the first line: they were made for the state, and are empty. */
 	if (!known && sys_kind(j->s) == SYS_LIVE)

@@ -120,21 +120,6 @@ static int put_close(struct lines *l, const char *id, const char *value)
 	return line_end(l);
 }
 
-static int write_all(int fd, const char *text, size_t len)
-{
-	while (len) {
-		ssize_t n = write(fd, text, len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		text += n;
-		len -= (size_t)n;
-	}
-	return 0;
-}
-
 /* What was written is what will be read: the state follows from the lines by the reader's own code. */
 static int take(struct journal *j, const struct lines *l)
 {
@@ -177,7 +162,7 @@ static int append(struct journal *j, struct lines *l, bool sync, struct error *e
 	if (!j->exists)
 		r = open_new(j);
 	if (!r)
-		r = write_all(j->fd, l->text, l->len);
+		r = sys_append(j->s, j->fd, l->text, l->len);
 	if (!r && sync && fdatasync(j->fd))
 		r = -errno;
 	if (r) {

@@ -21,6 +21,12 @@ tests_unit_test_options_SOURCES = tests/unit/test_options.c
 tests_unit_test_options_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_test_options_LDADD = libcommon.la $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_journal
+TESTS += tests/unit/test_journal
+tests_unit_test_journal_SOURCES = tests/unit/test_journal.c
+tests_unit_test_journal_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_journal_LDADD = libagent.la $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_explain
 TESTS += tests/unit/test_explain
 tests_unit_test_explain_SOURCES = tests/unit/test_explain.c \
