@@ -19,8 +19,9 @@ hasten_LDADD += $(MNL_LIBS) -lm
 # What the command, the daemon and the tests share. Each folder names its files in a local.mk of its own.
 noinst_LTLIBRARIES += libagent.la
 libagent_la_SOURCES =
-libagent_la_CFLAGS = $(AM_CFLAGS) $(MNL_CFLAGS) $(YAML_CFLAGS) $(KMOD_CFLAGS)
-libagent_la_LIBADD = libcommon.la $(MNL_LIBS) $(YAML_LIBS) $(KMOD_LIBS)
+libagent_la_CFLAGS = $(AM_CFLAGS) $(MNL_CFLAGS) $(YAML_CFLAGS) $(KMOD_CFLAGS) \
+	$(CURL_CFLAGS) $(CRYPTO_CFLAGS) $(ARCHIVE_CFLAGS)
+libagent_la_LIBADD = libcommon.la $(MNL_LIBS) $(YAML_LIBS) $(KMOD_LIBS) $(CURL_LIBS) $(CRYPTO_LIBS) $(ARCHIVE_LIBS)
 include agent/sys/local.mk
 include agent/nic/local.mk
 include agent/detect/local.mk

@@ -62,7 +62,7 @@ fail() { # MESSAGE REMEDY
 [ "$(uname -s)" = Linux ] || fail "hasten runs on Linux, this is $(uname -s)"
 command -v apt-get >/dev/null ||
 	fail "apt-get is not here: this script knows Debian and Ubuntu only" \
-		"install gcc, make, autoconf, automake, libtool, pkg-config, libmnl, libyaml, libkmod and Redis by hand, then: autoreconf -fi && ./configure && make install"
+		"install gcc, make, autoconf, automake, libtool, pkg-config, libmnl, json-c, libyaml, libkmod, libcurl, OpenSSL, libarchive (with headers) and Redis by hand, then: autoreconf -fi && ./configure && make install"
 
 exec </dev/null
 export LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive
@@ -99,7 +99,8 @@ quietly() {
 }
 
 next "looking for what the build needs"
-wanted=(gcc libc6-dev make autoconf automake libtool pkg-config libmnl-dev libyaml-dev libkmod-dev xz-utils)
+wanted=(gcc libc6-dev make autoconf automake libtool pkg-config libmnl-dev libjson-c-dev libyaml-dev libkmod-dev
+	libcurl4-openssl-dev libssl-dev libarchive-dev xz-utils)
 if [ $measure = 1 ]; then
 	wanted+=(redis-server redis-tools)
 fi

@@ -10,6 +10,7 @@ build|600|configure and make with warnings as errors
 check|420|make check: unit tests, command line tests, lints, kept inputs of the fuzzers
 conform|600|socket programs native, preloaded, eager and with faults, compared
 servers|600|real servers and clients accelerated at both ends, one end and neither
+host|480|tuning the host: machines from trees, the real kernel and tuned, drivers fetched and built
 model|420|the protocol model at small bounds
 sanitizers|480|unit and command line tests built with AddressSanitizer and UBSan
 sanitized|600|the socket programs again, with the library built so and preloaded
@@ -59,7 +60,7 @@ fi
 exec </dev/null
 export LC_ALL=C.UTF-8
 unset LD_PRELOAD MAKEFLAGS MAKELEVEL
-for name in $(compgen -e | grep -E '^(HASTEN_|NACC_)' | grep -vx HASTEN_CASES); do unset "$name"; done
+for name in $(compgen -e | grep -E '^(HASTEN_|NACC_)' | grep -vxE 'HASTEN_(CASES|MACHINES)'); do unset "$name"; done
 PATH=$PATH:/usr/sbin:/sbin
 begin=$SECONDS
 # Whatever hangs, the whole ends within this.
@@ -92,12 +93,14 @@ install_packages() {
 }
 
 install_missing() {
-	local -a wanted=(gcc libc6-dev make autoconf automake libtool pkg-config libmnl-dev libjson-c-dev libkmod-dev libyaml-dev libcmocka-dev bats jq file
+	local -a wanted=(gcc libc6-dev make autoconf automake libtool pkg-config libmnl-dev libjson-c-dev libkmod-dev libyaml-dev libcurl4-openssl-dev
+		libssl-dev libarchive-dev libcmocka-dev bats jq file
 		iproute2 procps util-linux curl python3-minimal python3) missing=()
 	[[ $'\n'$chosen$'\n' != *$'\n'servers$'\n'* ]] ||
 		wanted+=(redis-server redis-tools memcached nginx-light wrk postgresql)
 	[[ $'\n'$chosen$'\n' != *$'\n'check$'\n'* ]] || wanted+=(redis-server redis-tools shellcheck man-db
 		strace libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4 libfaketime)
+	[[ $'\n'$chosen$'\n' != *$'\n'host$'\n'* ]] || wanted+=(tuned dbus ethtool hwloc-nox dkms linux-headers-amd64 openssl python3-jsonschema)
 	[[ $'\n'$chosen$'\n' != *$'\n'model$'\n'* ]] || wanted+=(spin)
 	[[ $'\n'$chosen$'\n' != *$'\n'fuzz$'\n'* ]] || wanted+=(clang llvm libclang-rt-14-dev)
 	[[ $'\n'$chosen$'\n' != *$'\n'distcheck$'\n'* ]] || wanted+=(xz-utils)
@@ -185,6 +188,11 @@ group_conform() {
 group_servers() {
 	cd "$work/build" && top_srcdir=$work/source top_builddir=$work/build \
 		alone bats --tap --timing "$work/source"/tests/bats/servers/*.bats
+}
+
+group_host() {
+	cd "$work/build" && top_srcdir=$work/source top_builddir=$work/build \
+		alone bats --tap --timing "$work/source"/tests/bats/host/*.bats
 }
 
 group_model() {
@@ -290,8 +298,9 @@ finish() {
 trap 'broken+=(stopped); finish; exit 1' INT TERM HUP
 
 HASTEN_CASES=${HASTEN_CASES:-$(dirname "$top")/shared/cases}
-export work HASTEN_CASES
-export -f make_jobs alone check_alone configure_and_make group_build group_check group_conform group_servers group_model group_sanitizers group_sanitized \
+HASTEN_MACHINES=${HASTEN_MACHINES:-$(dirname "$top")/shared/machines}
+export work HASTEN_CASES HASTEN_MACHINES
+export -f make_jobs alone check_alone configure_and_make group_build group_check group_conform group_servers group_host group_model group_sanitizers group_sanitized \
 	group_fuzz group_distcheck
 say "tests of $top, $(nproc) CPUs, $(uname -sr), log files in $work"
 install_missing
@@ -301,12 +310,12 @@ built=0
 while IFS='|' read -r name limit _; do
 	grep -qx -- "$name" <<<"$chosen" || {
 		case $name in
-		build) grep -qxE 'check|conform|servers|sanitized|fuzz|distcheck' <<<"$chosen" || continue ;;
+		build) grep -qxE 'check|conform|servers|host|sanitized|fuzz|distcheck' <<<"$chosen" || continue ;;
 		*) continue ;;
 		esac
 	}
 	case $name in
-	check | conform | servers | sanitized | fuzz | distcheck)
+	check | conform | servers | host | sanitized | fuzz | distcheck)
 		if [ $built = 0 ]; then
 			say "$name: not run, the build failed"
 			failed=$((failed + 1))
