@@ -60,6 +60,7 @@ struct net_route {
 	uint32_t table;
 	uint8_t destination[16], gateway[16];
 	bool has_gateway;
+	uint8_t gateway_family; /* not always the route's: IPv4 by an IPv6 neighbour (RFC 5549); 0 none */
 };
 struct net_socket { /* an established TCP socket; local address only: the protected set needs no more */
 	uint8_t family;

@@ -107,7 +107,6 @@ static int take_address(struct json_object *o, void *to)
 static int take_route(struct json_object *o, void *to)
 {
 	struct net_route *route = to;
-	uint8_t family;
 
 	*route = (struct net_route){
 		.ifindex = (int)number(o, "ifindex", 0),
@@ -118,7 +117,7 @@ static int take_route(struct json_object *o, void *to)
 	};
 	int r = take_ip(text(o, "destination"), route->destination, &route->family);
 
-	return r < 0 || !route->has_gateway ? r : take_ip(text(o, "gateway"), route->gateway, &family);
+	return r < 0 || !route->has_gateway ? r : take_ip(text(o, "gateway"), route->gateway, &route->gateway_family);
 }
 
 static int take_socket(struct json_object *o, void *to)
