@@ -285,6 +285,26 @@ int fact_nic_rdma(const struct expr_place *at, struct expr_term *ret)
 	return give(at->nic->rdma != NULL, ret);
 }
 
+int fact_nics_few_queues(const struct expr_place *at, struct expr_term *ret)
+{
+	int64_t n = 0;
+
+	for (size_t i = 0; i < at->facts->n_nic; i++) {
+		const struct nic_facts *nic = &at->facts->nic[i];
+		_cleanup_(cpumask_free) struct cpumask near = {0};
+		unsigned queues = nic->queues_now > nic->queues_max ? nic->queues_now : nic->queues_max;
+		int r;
+
+		if (!nic->name || nic->kind || nic->id.ambiguous || nic->id.bus == NIC_BUS_VIRTUAL || !nic->queues_now)
+			continue;
+		r = local_cpus(at->facts, nic, &near);
+		if (r)
+			return r;
+		n += queues < cpumask_weight(&near);
+	}
+	return give(n, ret);
+}
+
 int fact_memory_total_mib(const struct expr_place *at, struct expr_term *ret)
 {
 	return give(at->facts->memory.total_kib / 1024, ret);
