@@ -34,6 +34,8 @@ struct slot_dir {
 	_Atomic uint8_t shut;             /* this direction was shut down by us */
 	uint8_t orphaned;         /* its last holder was killed inside: what it had taken from the kernel is not known */
 	uint8_t marker_done;      /* rx, in MODE_LANE: no marker byte is ahead in the kernel any more */
+	_Atomic uint8_t end_early; /* rx: the end mark was seen and the kernel knew of no end: its event says when */
+	uint8_t asked_back;       /* tx: the reader has asked for the kernel once: for good */
 	_Atomic uint32_t guests;  /* rx: relays that have lent bytes ahead to another program (relay.c) */
 	_Atomic uint32_t asked, answered; /* rx: to them, what was read of that; their answers */
 };

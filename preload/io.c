@@ -147,6 +147,7 @@ ssize_t io_send(struct sock *s, int fd, const struct iovec *iov, size_t n_iov, i
 		} else if (t->tx.shut || atomic_load(&tx_dir(t)->end)) {
 			r = -EPIPE;
 		} else if (t->fin_seen || t->never || atomic_load_explicit(&tx_dir(t)->please, memory_order_relaxed)) {
+			t->tx.asked_back = !t->fin_seen && !t->never; /* a reader that asks never takes a lane again */
 			switch_demote(s);
 			unlock_dir(&t->tx, locked);
 			continue;

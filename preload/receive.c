@@ -249,9 +249,13 @@ static ssize_t receive_once(struct sock *s, int fd, struct iov_cursor *c, size_t
 			return 0;
 		if (!look && !atomic_load(&d->end) && !s->kernel_events && TICK(s->looks) < LOOK_EVERY)
 			return -EAGAIN;
+		bool marked = atomic_load(&d->end);
 		int r = look_kernel(s, fd);
-		if (r == -EAGAIN)
+		if (r == -EAGAIN) {
+			if (marked)
+				atomic_store_explicit(&t->rx.end_early, 1, memory_order_relaxed);
 			return r;
+		}
 		/* The peer's bytes were in the ring before its system call: look once more. */
 		if (ring_unread(rx_ring(t)) || atomic_load(&slot->p) != OFFSET_NONE)
 			continue;

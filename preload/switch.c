@@ -286,7 +286,7 @@ size_t switch_promote(struct sock *s, int fd, struct iov_cursor *c, size_t n)
 	struct slot *t = s->slot;
 	struct link_dir *d = tx_dir(t);
 	uint64_t written, consumed;
-	if (head_gated(atomic_load(&d->head)) || t->never || t->fin_seen || t->tx.shut || !n)
+	if (head_gated(atomic_load(&d->head)) || t->never || t->fin_seen || t->tx.shut || t->tx.asked_back || !n)
 		return 0;
 	if (atomic_load(&d->ack) != t->tx.gen)
 		return 0; /* the reader has not gone through the last generation */

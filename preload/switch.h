@@ -63,6 +63,13 @@ static inline struct ring rx_ring(struct slot *t)
 {
 	return (struct ring){rx_dir(t), t->area[t->side ^ 1]};
 }
+/* Does the end mark alone say that there is something to receive? It comes just before the kernel's FIN; one that was
+ * looked at and had no FIN behind it (a peer that was stopped between the two, or lies) says nothing more. */
+static inline bool rx_ends(struct slot *t)
+{
+	return atomic_load(&rx_dir(t)->end) && !atomic_load_explicit(&t->rx.end_early, memory_order_relaxed);
+}
+
 /* What was taken from the kernel socket so far, also at the end of the stream; false: not to be had. */
 bool switch_consumed(int fd, uint64_t *ret);
 

@@ -43,6 +43,10 @@ static int collect(struct waitset *w, struct epoll_event *out, int max)
 		bool edge = i->events & EPOLLET;
 		uint64_t seen = edge && s->link && t->lane ? sock_incoming(t) : 0; /* before readiness: a later arrival is a new edge */
 		uint32_t now = sock_ready(s);
+		/* The marker is in the kernel, behind at most kernel bytes. Level-triggered the kernel says so itself, once it
+		 * has come: a writer may be stopped before it. */
+		if (edge && t->rx.mode == MODE_AGREED && ring_unread(rx_ring(t)) && io_promoted(t))
+			now |= EPOLLIN;
 		bool writable = now & EPOLLOUT;
 		if (t->rx.mode != MODE_LANE) /* level-triggered in the hidden set: it will say so again */
 			s->kernel_events &= ~(EPOLLIN | EPOLLPRI | EPOLLOUT);

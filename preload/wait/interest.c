@@ -93,17 +93,14 @@ uint32_t sock_ready(struct sock *s)
 	if (t->rx.mode == MODE_LANE) {
 		if ((e & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) == EPOLLIN && !io_kernel_bytes(s))
 			e &= ~EPOLLIN; /* the event was of bytes that have been taken since */
-		struct link_dir *d = rx_dir(t);
 		size_t unread = ring_unread(rx_ring(t));
 		if (unread >= (s->lowat ? s->lowat : 1) || t->rx.shut)
 			e |= EPOLLIN;
-		if (atomic_load(&d->end))
+		if (rx_ends(t))
 			e |= EPOLLIN | EPOLLRDHUP;
 		if (io_demoted(t))
 			e |= EPOLLIN; /* a receive goes through the switch; at worst it says EAGAIN */
 	}
-	if (t->rx.mode == MODE_AGREED && ring_unread(rx_ring(t)) && io_promoted(t))
-		e |= EPOLLIN; /* the marker is in the kernel, behind at most kernel bytes */
 	if (t->tx.mode == MODE_LANE) {
 		struct link_dir *d = tx_dir(t);
 		if (head_gated(atomic_load(&d->head)) ? atomic_load(&d->tail) == head_pos(atomic_load(&d->head)) :

@@ -83,8 +83,7 @@ static bool changed(void *arg)
 		uint32_t mode = atomic_load_explicit(&t->rx.mode, memory_order_acquire);
 		if (mode == MODE_KERNEL)
 			return true;
-		struct link_dir *d = rx_dir(t);
-		if (mode == MODE_LANE && (ring_unread(rx_ring(t)) || atomic_load(&d->end) || t->rx.shut || io_demoted(t)))
+		if (mode == MODE_LANE && (ring_unread(rx_ring(t)) || rx_ends(t) || t->rx.shut || io_demoted(t)))
 			return true;
 	}
 	if (o->events & EPOLLOUT) {

@@ -53,6 +53,11 @@ TESTS += tests/unit/stress_ring
 tests_unit_stress_ring_SOURCES = tests/unit/stress_ring.c
 tests_unit_stress_ring_LDADD = tests/unit/libinside.la
 
+check_PROGRAMS += tests/unit/lies
+TESTS += tests/unit/lies
+tests_unit_lies_SOURCES = tests/unit/lies.c
+tests_unit_lies_LDADD = tests/unit/libinside.la
+
 if HAVE_CMOCKA
 check_PROGRAMS += tests/unit/test_registry
 TESTS += tests/unit/test_registry
