@@ -86,24 +86,70 @@ EXPORT void closefrom(int first)
 		close_range(first < 0 ? 0 : first, UINT_MAX, 0);
 }
 
-static int also(int fd, int r)
+/* What a number means, held over the kernel's call that makes another one for it: a thread that closes it meanwhile must
+ * not end what the new number stands for. */
+struct meaning {
+	struct sock *s;
+	struct waitset *w;
+	bool held;
+};
+
+/* False: another thread is closing it. */
+static bool hold(int fd, struct meaning *ret)
+{
+	*ret = (struct meaning){fdtab_sock(fd), fdtab_waitset(fd), !self_thread.vfork_child && !alone()};
+	if (!ret->held)
+		return true;
+	if (ret->s)
+		return sock_pinned(ret->s, fd) != NULL;
+	if (!ret->w)
+		return true;
+	waitset_enter(ret->w); /* seq_cst: before the second look at the table */
+	if (fdtab_waitset(fd) == ret->w)
+		return true;
+	waitset_leave(ret->w);
+	return false;
+}
+
+static void let_go(const struct meaning *m)
+{
+	int saved = errno;
+	if (!m->held)
+		return;
+	if (m->s)
+		sock_unpin(m->s);
+	if (m->w)
+		waitset_leave(m->w);
+	errno = saved;
+}
+
+static void also(const struct meaning *m, int fd, int r)
 {
 	if (r < 0)
-		return r;
+		return;
 	if (self_thread.vfork_child) {
 		/* no table is written; the copy is for the program that the child becomes */
-		struct sock *s = fdtab_sock(fd);
-		if (s && s->slot)
-			switch_leave(s, fd, REASON_PASSED);
-		return r;
+		if (m->s && m->s->slot)
+			switch_leave(m->s, fd, REASON_PASSED);
+		return;
 	}
-	uintptr_t e = fdtab_get(fd);
-	if (fd_kind(e) == FD_SOCK)
-		sock_dup((struct sock *)(e - FD_SOCK), r);
-	else if (fd_kind(e) == FD_EPOLL)
-		waitset_dup((struct waitset *)(e - FD_EPOLL), r);
-	return r;
+	if (m->s)
+		sock_dup(m->s, r);
+	else if (m->w)
+		waitset_dup(m->w, r);
 }
+
+#define ALSO(fd, call) ({ \
+	struct meaning m_; \
+	int also_ = -1; \
+	if (hold(fd, &m_)) { \
+		also_ = call; \
+		also(&m_, fd, also_); \
+		let_go(&m_); \
+	} else { \
+		errno = EBADF; \
+	} \
+	also_; })
 
 EXPORT int dup(int fd)
 {
@@ -112,7 +158,7 @@ EXPORT int dup(int fd)
 		errno = EBADF;
 		return -1;
 	}
-	return also(fd, real.dup(fd));
+	return ALSO(fd, real.dup(fd));
 }
 
 static bool replaceable(int fd, int to)
@@ -131,8 +177,7 @@ EXPORT int dup2(int fd, int to)
 		errno = limits_within(to) ? EBUSY : EBADF;
 		return -1;
 	}
-	int r = real.dup2(fd, to);
-	return fd == to ? r : also(fd, r);
+	return fd == to ? real.dup2(fd, to) : ALSO(fd, real.dup2(fd, to));
 }
 
 EXPORT int dup3(int fd, int to, int flags)
@@ -144,7 +189,7 @@ EXPORT int dup3(int fd, int to, int flags)
 		errno = limits_within(to) ? EBUSY : EBADF;
 		return -1;
 	}
-	return also(fd, real.dup3(fd, to, flags));
+	return ALSO(fd, real.dup3(fd, to, flags));
 }
 
 static int control(int fd, int cmd, void *arg)
@@ -156,11 +201,11 @@ static int control(int fd, int cmd, void *arg)
 	struct sock *s = self_thread.vfork_child ? NULL : fdtab_sock(fd);
 	if (s && cmd == F_SETFL && s->slot && (long)arg & O_ASYNC)
 		switch_leave(s, fd, REASON_SOCKOPT); /* SIGIO is the kernel's to send */
+	if (cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC)
+		return ALSO(fd, real.fcntl(fd, cmd, arg));
 	int r = real.fcntl(fd, cmd, arg);
 	if (r < 0)
 		return r;
-	if (cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC)
-		return also(fd, r);
 	if (s && cmd == F_SETFL && s->slot)
 		s->slot->nonblock = ((long)arg & O_NONBLOCK) != 0;
 	return r;

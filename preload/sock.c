@@ -65,10 +65,17 @@ struct sock *sock_new(int fd, enum sock_stage stage)
 	return s;
 }
 
-void sock_dup(struct sock *s, int fd)
+bool sock_dup(struct sock *s, int fd)
 {
-	atomic_fetch_add(&s->fds, 1);
+	uint32_t n = atomic_load(&s->fds);
+	do
+		if (n == UINT32_MAX)
+			return false;
+	while (!atomic_compare_exchange_weak(&s->fds, &n, n + 1)); /* from zero, too: the caller's pin kept it from its end */
+	if (s->fd < 0)
+		s->fd = fd;
 	fdtab_set(fd, (uintptr_t)s | FD_SOCK);
+	return true;
 }
 
 static void unpublish(struct sock *s)
@@ -214,16 +221,21 @@ void sock_close(struct sock *s, int fd)
 	unpublish(s);
 	/* A call of another thread is inside: as in the kernel the connection lives until it returns, by a copy of the
 	 * descriptor. (fds is still one, so that nobody else ends it meanwhile.) */
+	int kept = s->fd; /* such a copy of an earlier last close, after which another thread's dup brought the socket back */
+	if (kept < 0 || fd_kind(fdtab_get(kept)) != FD_OWN)
+		kept = -1;
 	if (atomic_load(&s->pins)) {
-		int copy = s->slot ? real.fcntl(fd, F_DUPFD_CLOEXEC, 3) : -1;
-		s->fd = copy >= 0 ? fdtab_own(copy) : -1;
+		int copy = s->slot && kept < 0 ? real.fcntl(fd, F_DUPFD_CLOEXEC, 3) : -1;
+		s->fd = copy >= 0 ? fdtab_own(copy) : kept;
 		if (s->slot && s->link && s->slot->lane)
 			atomic_store(&s->slot->lane->end[s->slot->side].fd, s->fd);
 	} else {
 		sock_end(s, fd);
 		s->fd = -1;
+		fdtab_disown(kept);
 	}
-	atomic_store(&s->fds, 0);
+	if (atomic_fetch_sub(&s->fds, 1) != 1)
+		return; /* one of those calls is a dup */
 	uint32_t zero = 0;
 	if (atomic_load(&s->pins) == 0 && atomic_compare_exchange_strong(&s->fds, &zero, UINT32_MAX)) {
 		if (s->fd >= 0) {

@@ -95,8 +95,8 @@ static inline void sock_unpin(struct sock *s)
 
 /* A new object in the given stage, entered in the table under fd. NULL: no memory (the fd stays plain). */
 struct sock *sock_new(int fd, enum sock_stage stage);
-/* Another number for the same socket. */
-void sock_dup(struct sock *s, int fd);
+/* Another number for the same socket, which the caller has pinned. False: it has ended. */
+bool sock_dup(struct sock *s, int fd);
 /* fd is about to be closed or replaced: drops the number, and with the last one everything else. Called before the
  * kernel's close. */
 void sock_close(struct sock *s, int fd);

@@ -256,14 +256,9 @@ static int set_wait(int epfd, struct epoll_event *out, int max, uint64_t ns, con
 		return kernel(arg);
 	if (alone())
 		return wait_inside(w, out, max, ns, mask, kernel, arg);
-	inside_count(INSIDE_SET, &w->inside); /* seq_cst: before the second look at the table */
+	waitset_enter(w); /* seq_cst: before the second look at the table */
 	int r = fdtab_waitset(epfd) == w ? wait_inside(w, out, max, ns, mask, kernel, arg) : kernel(arg), saved = errno;
-	inside_uncount(INSIDE_SET, &w->inside);
-	if (unlikely(w->closed)) {
-		bool locked = sets_lock();
-		waitset_give_back(w);
-		sets_unlock(locked);
-	}
+	waitset_leave(w);
 	errno = saved;
 	return r;
 }

@@ -51,7 +51,11 @@ struct waitset *waitset_new(int fd)
 
 void waitset_dup(struct waitset *w, int fd)
 {
-	atomic_fetch_add(&w->fds, 1);
+	uint32_t n = atomic_load(&w->fds);
+	do
+		if (!n)
+			return; /* closed by another thread meanwhile: its members are gone */
+	while (!atomic_compare_exchange_weak(&w->fds, &n, n + 1));
 	fdtab_set(fd, (uintptr_t)w | FD_EPOLL);
 }
 
@@ -80,9 +84,25 @@ void waitset_give_back(struct waitset *w)
 	free_sets = w;
 }
 
+void waitset_enter(struct waitset *w)
+{
+	inside_count(INSIDE_SET, &w->inside);
+}
+
+void waitset_leave(struct waitset *w)
+{
+	inside_uncount(INSIDE_SET, &w->inside);
+	if (unlikely(w->closed)) {
+		bool locked = sets_lock();
+		waitset_give_back(w);
+		sets_unlock(locked);
+	}
+}
+
 void waitset_close(struct waitset *w, int fd)
 {
-	fdtab_set(fd, 0);
+	if (fdtab_set(fd, 0) != ((uintptr_t)w | FD_EPOLL))
+		return; /* another thread closes the same number */
 	if (atomic_fetch_sub(&w->fds, 1) != 1) {
 		for (int k = 0; w->fd == fd && k <= fdtab_highest; k++)
 			if (k != fd && fdtab_waitset(k) == w)

@@ -57,6 +57,9 @@ void waitset_replaced(struct sock *s);
 /* Local news of a socket (another thread took bytes from the kernel, a shutdown): its sets look again. */
 void waitset_kick(struct sock *s);
 struct waitset *waitset_of(int epfd);
+/* Around a call on it, where the process has more than one thread: it is not given back meanwhile. */
+void waitset_enter(struct waitset *w);
+void waitset_leave(struct waitset *w);
 void waitset_close(struct waitset *w, int fd);
 void waitset_fork_child(void);
 

@@ -58,6 +58,11 @@ TESTS += tests/unit/lies
 tests_unit_lies_SOURCES = tests/unit/lies.c
 tests_unit_lies_LDADD = tests/unit/libinside.la
 
+check_PROGRAMS += tests/unit/races
+TESTS += tests/unit/races
+tests_unit_races_SOURCES = tests/unit/races.c
+tests_unit_races_LDADD = tests/unit/libinside.la
+
 if HAVE_CMOCKA
 check_PROGRAMS += tests/unit/test_registry
 TESTS += tests/unit/test_registry
