@@ -210,12 +210,11 @@ void sock_close(struct sock *s, int fd)
 	while (n > 1 && !atomic_compare_exchange_weak(&s->fds, &n, n - 1))
 		;
 	bool last = n == 1;
+	if (!last && s->fd == fd)
+		find_fd(s, fd);
 	waitset_forget(s, fd, last);
-	if (!last) {
-		if (s->fd == fd)
-			find_fd(s, fd);
+	if (!last)
 		return;
-	}
 	if (atomic_load(&s->stage) == SOCK_LISTENER && !s->forked)
 		registry_unlisten(&s->at);
 	unpublish(s);

@@ -29,10 +29,32 @@ struct interest *interest_new(void)
 	}
 	struct interest *i = free_interests;
 	if (i) {
+		uint16_t generation = i->generation;
 		free_interests = i->next_of_sock;
 		memset(i, 0, sizeof(*i));
+		i->generation = generation;
 	}
 	return i;
+}
+
+/* What the hidden registration of i carries. Objects are never unmapped, but used again: a registration that could not be
+ * taken out (its number was closed past us while another process holds the file) must not speak for the next one. */
+#define POINTER_BITS 48
+
+static uint64_t data_of(const struct interest *i)
+{
+	return (uint64_t)(uintptr_t)i | (uint64_t)i->generation << POINTER_BITS;
+}
+
+static struct interest *interest_of(uint64_t data)
+{
+	struct interest *i = (struct interest *)(uintptr_t)(data & ((1ull << POINTER_BITS) - 1));
+	return i->generation == data >> POINTER_BITS ? i : NULL;
+}
+
+static bool by_copy(const struct interest *i)
+{
+	return fd_kind(fdtab_get(i->number)) == FD_OWN;
 }
 
 void interest_dequeue(struct interest *i)
@@ -117,6 +139,18 @@ struct waitset *waitset_of(int epfd)
 	return fdtab_waitset(epfd);
 }
 
+/* Registered by its last number, so that it can be changed and taken out. */
+static int hidden_new(struct waitset *w)
+{
+	int fd = fdtab_own(real.epoll_create1(EPOLL_CLOEXEC));
+	struct epoll_event e = {.events = EPOLLIN, .data.u64 = w->data_hidden};
+	if (fd >= 0 && real.epoll_ctl(w->fd, EPOLL_CTL_ADD, fd, &e) < 0) {
+		fdtab_disown(fd);
+		fd = -1;
+	}
+	return fd;
+}
+
 /* The waker and the hidden set of w; false: no descriptors. Under the sets' lock. */
 static bool equip(struct waitset *w)
 {
@@ -133,19 +167,10 @@ static bool equip(struct waitset *w)
 		}
 	}
 	if (w->hidden < 0) {
-		int fd = real.epoll_create1(EPOLL_CLOEXEC);
-		if (fd < 0)
-			return false;
 		w->data_hidden = random64();
-		struct epoll_event e = {.events = EPOLLIN, .data.u64 = w->data_hidden};
-		if (real.epoll_ctl(w->fd, EPOLL_CTL_ADD, fd, &e) < 0) {
-			quiet_close(fd);
-			return false;
-		}
-		w->hidden = fdtab_own(fd);
-		/* the registration follows the open file, whatever its number is now */
+		w->hidden = hidden_new(w);
 	}
-	return true;
+	return w->hidden >= 0;
 }
 
 /* What the hidden set is asked for: the kernel's part of the readiness. With the receiving side on a lane it is
@@ -166,19 +191,50 @@ uint64_t sock_incoming(struct slot *t)
 	return atomic_load(&d->head) << 1 | atomic_load(&d->end);
 }
 
+struct move {
+	struct waitset *w;
+	int to;
+};
+
+static void register_again(struct sock *s, void *arg)
+{
+	struct move *m = arg;
+	for (struct interest *i = s->interests; i; i = i->next_of_sock) {
+		struct epoll_event e = {.events = i->asked, .data.u64 = data_of(i)};
+		if (i->set == m->w && i->hidden)
+			real.epoll_ctl(m->to, EPOLL_CTL_ADD, i->number, &e);
+	}
+}
+
+/* A registration that belongs to nobody cannot be taken out of the hidden set, and reports for ever: without it. */
+static void hidden_anew(struct waitset *w)
+{
+	struct epoll_event e;
+	struct move m = {w, hidden_new(w)};
+	if (m.to < 0)
+		return;
+	sock_each(register_again, &m);
+	real.epoll_ctl(w->fd, EPOLL_CTL_DEL, w->hidden, &e); /* a child may hold it */
+	fdtab_disown(w->hidden);
+	w->hidden = m.to;
+}
+
 /* The kernel's part: what the hidden set says is latched. Under the sets' lock. */
 void waitset_drain_hidden(struct waitset *w)
 {
 	struct epoll_event e[32];
+	bool stale = false;
 	int n;
 	if (w->hidden < 0)
 		return;
 	do {
 		n = quiet_epoll(w->hidden, e, 32);
 		for (int k = 0; k < n; k++) {
-			struct interest *i = e[k].data.ptr;
-			if (i->set != w || !i->sock)
+			struct interest *i = interest_of(e[k].data.u64);
+			if (!i || i->set != w || !i->sock) {
+				stale = true;
 				continue;
+			}
 			uint32_t events = e[k].events;
 			struct slot *t = i->sock->slot;
 			/* The marker's arrival is no arrival of its own: the bytes that it follows have been reported. */
@@ -190,6 +246,8 @@ void waitset_drain_hidden(struct waitset *w)
 			interest_enqueue(i);
 		}
 	} while (n == 32 && (e[0].events & EPOLLET));
+	if (unlikely(stale))
+		hidden_anew(w);
 }
 
 /* Has the kernel reported a one-shot member already? Then it keeps the private bits of its events only; nothing but
@@ -209,7 +267,7 @@ static bool oneshot_fired(struct waitset *w, struct interest *i)
 		for (char *end; (end = strchr(line, '\n')); line = end + 1) {
 			int tfd;
 			unsigned events;
-			if (sscanf(line, "tfd: %d events: %x", &tfd, &events) == 2 && tfd == i->fd)
+			if (sscanf(line, "tfd: %d events: %x", &tfd, &events) == 2 && tfd == i->number)
 				fired = !(events & ~(EPOLLONESHOT | EPOLLET | EPOLLWAKEUP | EPOLLEXCLUSIVE));
 		}
 		kept = strlen(line);
@@ -228,14 +286,14 @@ static void to_hidden(struct interest *i, bool swallow)
 		return;
 	struct sock *s = i->sock;
 	link_announce(s->link, w->waker->word);
-	struct epoll_event e = {.events = hidden_events(i), .data.ptr = i};
-	if (real.epoll_ctl(w->hidden, EPOLL_CTL_ADD, i->fd, &e) < 0)
+	struct epoll_event e = {.events = hidden_events(i), .data.u64 = data_of(i)};
+	if (real.epoll_ctl(w->hidden, EPOLL_CTL_ADD, i->number, &e) < 0)
 		return;
 	i->asked = e.events;
 	if (i->events & EPOLLONESHOT)
 		i->disabled = i->absent || oneshot_fired(w, i);
 	if (!i->absent)
-		real.epoll_ctl(w->fd, EPOLL_CTL_DEL, i->fd, &e);
+		real.epoll_ctl(w->fd, EPOLL_CTL_DEL, i->number, &e);
 	i->absent = 0;
 	i->hidden = 1;
 	atomic_fetch_add(&w->n_lane, 1);
@@ -258,10 +316,10 @@ static void to_native(struct interest *i)
 {
 	struct waitset *w = i->set;
 	struct epoll_event e = {.events = i->events, .data = i->data};
-	real.epoll_ctl(w->hidden, EPOLL_CTL_DEL, i->fd, &e);
+	real.epoll_ctl(w->hidden, EPOLL_CTL_DEL, i->number, &e);
 	i->absent = i->disabled;
 	if (!i->parked && !i->absent)
-		real.epoll_ctl(w->fd, EPOLL_CTL_ADD, i->fd, &e);
+		real.epoll_ctl(w->fd, EPOLL_CTL_ADD, i->number, &e);
 	interest_dequeue(i);
 	i->hidden = 0;
 	atomic_fetch_sub(&w->n_lane, 1);
@@ -270,8 +328,8 @@ static void to_native(struct interest *i)
 /* Asks the hidden set anew, where that changes anything: with both directions on a lane it never does. */
 void interest_ask(struct interest *i)
 {
-	struct epoll_event e = {.events = hidden_events(i), .data.ptr = i};
-	if (e.events != i->asked && real.epoll_ctl(i->set->hidden, EPOLL_CTL_MOD, i->fd, &e) == 0)
+	struct epoll_event e = {.events = hidden_events(i), .data.u64 = data_of(i)};
+	if (e.events != i->asked && real.epoll_ctl(i->set->hidden, EPOLL_CTL_MOD, i->number, &e) == 0)
 		i->asked = e.events;
 }
 
@@ -344,29 +402,60 @@ void interest_drop(struct interest *i)
 	interest_dequeue(i);
 	if (i->hidden)
 		atomic_fetch_sub(&i->set->n_lane, 1);
+	if (by_copy(i))
+		fdtab_disown(i->number);
+	i->generation++;
 	i->set = NULL;
 	i->sock = NULL;
 	i->next_of_sock = free_interests;
 	free_interests = i;
 }
 
+void interest_keep(struct interest *i)
+{
+	int copy = real.fcntl(i->number, F_DUPFD_CLOEXEC, 3), from = i->set->hidden;
+	if (copy < 0)
+		return;
+	copy = fdtab_own(copy);
+	struct epoll_event e = {.events = i->asked, .data.u64 = data_of(i)};
+	if (real.epoll_ctl(from, EPOLL_CTL_ADD, copy, &e) < 0) {
+		fdtab_disown(copy);
+		return;
+	}
+	real.epoll_ctl(from, EPOLL_CTL_DEL, i->number, &e);
+	i->number = copy;
+}
+
 void waitset_forget(struct sock *s, int fd, bool last)
 {
+	bool native = false;
 	if (!s->interests)
 		return;
 	bool locked = sets_lock();
 	/* A registration lives as long as the open file: a closed number whose socket lives on by another stays in the
 	 * set, and only the last close removes it. */
-	for (struct interest *i = s->interests, *next; last && i; i = next) {
+	for (struct interest *i = s->interests, *next; i; i = next) {
 		next = i->next_of_sock;
-		if (i->hidden) {
-			struct epoll_event e;
-			real.epoll_ctl(i->set->hidden, EPOLL_CTL_DEL, i->fd, &e);
+		if (last) {
+			if (i->hidden) {
+				struct epoll_event e;
+				real.epoll_ctl(i->set->hidden, EPOLL_CTL_DEL, i->number, &e);
+			}
+			interest_drop(i);
+		} else if (i->number == fd && i->hidden) {
+			interest_keep(i);
+		} else if (i->number == fd && !i->absent && !i->parked) {
+			native = true;
 		}
-		interest_drop(i);
 	}
-	(void)fd;
 	sets_unlock(locked);
+	if (!native || atomic_load(&s->stage) == SOCK_LISTENER)
+		return;
+	/* The kernel takes no change for a number that is closed, so the member could not move to the hidden set. */
+	if (s->slot)
+		switch_leave(s, s->fd, REASON_CLOSED_NUMBER);
+	else
+		sock_plain(s, REASON_CLOSED_NUMBER);
 }
 
 void waitset_replacing(struct sock *s, bool in_sets)
@@ -376,10 +465,14 @@ void waitset_replacing(struct sock *s, bool in_sets)
 		next = i->next_of_sock;
 		struct epoll_event e;
 		if (in_sets)
-			real.epoll_ctl(i->hidden ? i->set->hidden : i->set->fd, EPOLL_CTL_DEL, i->fd, &e);
+			real.epoll_ctl(i->hidden ? i->set->hidden : i->set->fd, EPOLL_CTL_DEL, i->number, &e);
 		if (!in_sets || i->parked) {
 			interest_drop(i);
 			continue;
+		}
+		if (by_copy(i)) {
+			fdtab_disown(i->number);
+			i->number = s->fd;
 		}
 		interest_dequeue(i);
 		if (i->hidden)
@@ -396,7 +489,7 @@ void waitset_replaced(struct sock *s)
 		struct epoll_event e = {.events = i->events, .data = i->data};
 		i->absent = i->disabled;
 		if (!i->absent)
-			real.epoll_ctl(i->set->fd, EPOLL_CTL_ADD, i->fd, &e);
+			real.epoll_ctl(i->set->fd, EPOLL_CTL_ADD, i->number, &e);
 	}
 	sets_unlock(locked);
 }

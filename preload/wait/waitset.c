@@ -197,7 +197,7 @@ static int ctl_add(struct waitset *w, struct interest *i, int fd, struct sock *s
 		interest_enqueue(i);
 		return 0;
 	}
-	if (real.epoll_ctl(w->fd, EPOLL_CTL_ADD, fd, event) < 0)
+	if (real.epoll_ctl(w->fd, EPOLL_CTL_ADD, i ? i->number : fd, event) < 0)
 		return -errno;
 	if (!i) {
 		i = interest_new();
@@ -207,7 +207,7 @@ static int ctl_add(struct waitset *w, struct interest *i, int fd, struct sock *s
 		}
 		i->set = w;
 		i->sock = s;
-		i->fd = fd;
+		i->fd = i->number = fd;
 		i->next_of_sock = s->interests;
 		s->interests = i;
 	}
@@ -231,7 +231,7 @@ int waitset_ctl(struct waitset *w, int op, int fd, struct sock *s, struct epoll_
 			return -ENOENT;
 		if (i->events & EPOLLEXCLUSIVE || event->events & EPOLLEXCLUSIVE)
 			return -EINVAL;
-		if (!i->hidden && real.epoll_ctl(w->fd, i->absent ? EPOLL_CTL_ADD : op, fd, event) < 0)
+		if (!i->hidden && real.epoll_ctl(w->fd, i->absent ? EPOLL_CTL_ADD : op, i->number, event) < 0)
 			return -errno;
 		i->absent = 0;
 		i->events = event->events;
@@ -254,7 +254,7 @@ int waitset_ctl(struct waitset *w, int op, int fd, struct sock *s, struct epoll_
 			interest_dequeue(i);
 			return 0;
 		}
-		if (!i->absent && real.epoll_ctl(i->hidden ? w->hidden : w->fd, op, fd, event) < 0)
+		if (!i->absent && real.epoll_ctl(i->hidden ? w->hidden : w->fd, op, i->number, event) < 0)
 			return -errno;
 		interest_drop(i);
 		return 0;

@@ -18,6 +18,8 @@ struct interest {
 	struct waitset *set;
 	struct sock *sock;
 	int fd;                              /* the number it was added by */
+	int number;                          /* ... and by which it is registered: a copy of ours once that one is closed */
+	uint16_t generation;                 /* of this object: registrations say which they mean */
 	uint32_t events;
 	epoll_data_t data;
 	uint32_t asked;                      /* what the hidden epoll fd is asked for */

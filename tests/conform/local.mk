@@ -12,6 +12,7 @@ conform_programs = \
 	tests/conform/crossing \
 	tests/conform/descriptors \
 	tests/conform/dups \
+	tests/conform/epoll-dups \
 	tests/conform/epoll-modes \
 	tests/conform/epoll-sets \
 	tests/conform/epoll-workers \
