@@ -39,6 +39,7 @@ extern __thread struct thread_state self_thread __attribute__((tls_model("initia
 /* Asynchronous signal handlers of the program wait while a thread is inside (proc/signal.c): a handler may use the
  * very socket whose lock is held. */
 void signals_run_deferred(void);
+void signals_fork_child(void);
 
 static inline void critical_enter(void)
 {

@@ -76,6 +76,7 @@ void fork_child(int index)
 	locks_release(locks_held); /* ours until here; each is made anew below, for who else may have waited */
 	pthread_mutex_unlock(&switch_fork_lock);
 	pthread_mutex_init(&switch_fork_lock, NULL); /* others of the parent may have waited for it */
+	signals_fork_child();
 	registry_fork_child();
 	stats_fork_child(); /* first: until then we count in the parent's file */
 	if (family) {

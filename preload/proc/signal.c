@@ -15,12 +15,22 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
 
-static struct sigaction program[NSIG]; /* what the program asked for */
-static _Atomic uint32_t wrapped[NSIG];
+/* What the program asked for. A handler begins while another thread installs the next one, so a record is never changed
+ * and never freed: what is asked for again is found again. */
+struct action {
+	struct sigaction asked;
+	struct action *next;         /* of this signal, or free */
+};
+static struct action *_Atomic program[NSIG];
+static struct action *known[NSIG];     /* lock: signal_actions_lock */
+static struct action *free_actions;    /* the same */
+/* The record and the kernel's change as one step. */
+pthread_mutex_t signal_actions_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic uint64_t interrupts;    /* siginterrupt(sig, 1): signal() installs without SA_RESTART */
 
 static __thread uint64_t held __attribute__((tls_model("initial-exec"))); /* blocked until the section ends */
@@ -43,6 +53,40 @@ static void kernel_mask(int how, uint64_t set)
 
 static void on_signal(int sig, siginfo_t *info, void *context);
 
+static bool same(const struct sigaction *a, const struct sigaction *b)
+{
+	return a->sa_sigaction == b->sa_sigaction && a->sa_flags == b->sa_flags && !memcmp(&a->sa_mask, &b->sa_mask, sizeof(a->sa_mask));
+}
+
+/* Under the lock. NULL: no memory. */
+static struct action *action_of(int sig, const struct sigaction *asked)
+{
+	struct action *a = known[sig];
+	while (a && !same(&a->asked, asked))
+		a = a->next;
+	if (a)
+		return a;
+	if (!free_actions) {
+		static struct action first[32];
+		static bool begun;
+		size_t n = begun ? 4096 / sizeof(*a) : sizeof(first) / sizeof(first[0]);
+		struct action *c = begun ? mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : first;
+		if (c == MAP_FAILED)
+			return NULL;
+		begun = true;
+		for (size_t i = 0; i < n; i++) {
+			c[i].next = free_actions;
+			free_actions = &c[i];
+		}
+	}
+	a = free_actions;
+	free_actions = a->next;
+	a->asked = *asked;
+	a->next = known[sig];
+	known[sig] = a;
+	return a;
+}
+
 static void ours_of(const struct sigaction *asked, struct sigaction *ret)
 {
 	*ret = *asked;
@@ -54,9 +98,10 @@ static void ours_of(const struct sigaction *asked, struct sigaction *ret)
 static bool keep_back(int sig, siginfo_t *info, ucontext_t *context)
 {
 	uint64_t mask;
-	if (program[sig].sa_flags & SA_RESETHAND) { /* the kernel took it out: it is to run yet */
+	const struct action *a = atomic_load(&program[sig]);
+	if (a->asked.sa_flags & SA_RESETHAND) { /* the kernel took it out: it is to run yet */
 		struct sigaction again;
-		ours_of(&program[sig], &again);
+		ours_of(&a->asked, &again);
 		real.sigaction(sig, &again, NULL);
 	}
 	kernel_mask(SIG_BLOCK, bit(sig)); /* with SA_NODEFER it would come right now */
@@ -89,20 +134,18 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 		errno = saved;
 		return;
 	}
-	struct sigaction a = program[sig];
-	if (a.sa_flags & SA_RESETHAND)
-		program[sig].sa_handler = SIG_DFL;
-	uint32_t signals = self->signals + 1, norestart = self->signals_norestart + !(a.sa_flags & SA_RESTART);
+	const struct sigaction *asked = &atomic_load(&program[sig])->asked;
+	uint32_t signals = self->signals + 1, norestart = self->signals_norestart + !(asked->sa_flags & SA_RESTART);
 	uintptr_t frame = (uintptr_t)__builtin_frame_address(0), stack = (uintptr_t)at->uc_stack.ss_sp;
 	struct inside_handler here = {0, 0};
 	if (frame >= stack && frame - stack < at->uc_stack.ss_size)
 		here = (struct inside_handler){stack, stack + at->uc_stack.ss_size};
 	inside_record(INSIDE_HANDLER, &here);
 	errno = saved;
-	if (a.sa_flags & SA_SIGINFO)
-		a.sa_sigaction(sig, info, context);
+	if (asked->sa_flags & SA_SIGINFO)
+		asked->sa_sigaction(sig, info, context);
 	else
-		a.sa_handler(sig);
+		asked->sa_handler(sig);
 	inside_forget(INSIDE_HANDLER, &here);
 	/* after it: whether the interrupted wait goes on is for this handler to say, not for those that interrupted it */
 	self->signals = signals;
@@ -112,35 +155,39 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 EXPORT int sigaction(int sig, const struct sigaction *new, struct sigaction *old)
 {
 	ENSURE_REAL();
-	struct sigaction ours, was, before;
+	struct sigaction asked, ours, was;
 	if (sig <= 0 || sig >= NSIG || synchronous(sig))
 		return real.sigaction(sig, new, old);
-	before = program[sig];
-	bool handler = new && new->sa_handler != SIG_DFL && new->sa_handler != SIG_IGN;
+	if (new)
+		asked = *new; /* before the lock: it may fault */
+	bool handler = new && asked.sa_handler != SIG_DFL && asked.sa_handler != SIG_IGN;
 	/* The child of a vfork has handlers of its own and our memory in common with its parent. */
-	bool write = !self_thread.vfork_child;
-	const struct sigaction *set = new;
-	if (handler && write) {
-		ours_of(new, &ours);
-		program[sig] = *new; /* before the kernel can deliver it */
-		set = &ours;
+	bool child = self_thread.vfork_child, write = handler && !child;
+	if (!child)
+		own_lock(&signal_actions_lock);
+	struct action *before = atomic_load(&program[sig]), *next = write ? action_of(sig, &asked) : NULL;
+	if (next) {
+		ours_of(&asked, &ours);
+		atomic_store(&program[sig], next); /* before the kernel can deliver it */
 	}
-	int r = real.sigaction(sig, set, &was);
-	if (r < 0) {
-		if (write)
-			program[sig] = before;
-		return r;
-	}
-	if (new && write)
-		wrapped[sig] = set == &ours;
-	if (old) {
+	int r = real.sigaction(sig, next ? &ours : new ? &asked : NULL, &was);
+	if (r < 0 && next)
+		atomic_store(&program[sig], before);
+	if (!child)
+		own_unlock(&signal_actions_lock);
+	if (r == 0 && old) {
 		*old = was;
 		if (was.sa_sigaction == on_signal) {
-			old->sa_sigaction = before.sa_sigaction;
-			old->sa_flags = before.sa_flags;
+			old->sa_sigaction = before->asked.sa_sigaction;
+			old->sa_flags = before->asked.sa_flags;
 		}
 	}
 	return r;
+}
+
+void signals_fork_child(void)
+{
+	pthread_mutex_init(&signal_actions_lock, NULL);
 }
 
 static sighandler_t install(int sig, sighandler_t handler, int flags)

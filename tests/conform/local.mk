@@ -26,6 +26,7 @@ conform_programs = \
 	tests/conform/halfclose \
 	tests/conform/images \
 	tests/conform/inherited \
+	tests/conform/installs \
 	tests/conform/jumps \
 	tests/conform/killed \
 	tests/conform/leaving \
