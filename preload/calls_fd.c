@@ -143,8 +143,10 @@ static void also(const struct meaning *m, int fd, int r)
 	struct meaning m_; \
 	int also_ = -1; \
 	if (hold(fd, &m_)) { \
+		process_number_begin(); \
 		also_ = call; \
 		also(&m_, fd, also_); \
+		process_number_end(); \
 		let_go(&m_); \
 	} else { \
 		errno = EBADF; \

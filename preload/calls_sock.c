@@ -3,6 +3,7 @@
 #include "preload/interpose.h"
 #include "preload/io.h"
 #include "preload/link/link.h"
+#include "preload/proc/process.h"
 #include "preload/quiet.h"
 #include "preload/real.h"
 #include "preload/sock.h"
@@ -20,10 +21,14 @@
 EXPORT int socket(int domain, int type, int protocol)
 {
 	ENSURE_REAL();
+	if ((domain != AF_INET && domain != AF_INET6) || (type & 0xf) != SOCK_STREAM ||
+	    (protocol != 0 && protocol != IPPROTO_TCP) || self_thread.vfork_child)
+		return real.socket(domain, type, protocol);
+	process_number_begin();
 	int fd = real.socket(domain, type, protocol);
-	if (fd >= 0 && (domain == AF_INET || domain == AF_INET6) && (type & 0xf) == SOCK_STREAM &&
-	    (protocol == 0 || protocol == IPPROTO_TCP) && !self_thread.vfork_child)
+	if (fd >= 0)
 		sock_new(fd, SOCK_NEW);
+	process_number_end();
 	return fd;
 }
 
@@ -80,7 +85,7 @@ static void settled(struct sock *s, enum reason why)
 	atomic_store(&s->stage, SOCK_SETTLED);
 }
 
-static void accepted(int listening_fd, int fd, const struct sockaddr *from, socklen_t len)
+static void accepted(int listening_fd, int fd, const struct sockaddr *from, socklen_t len, uint32_t forks)
 {
 	struct sock *l = listener(listening_fd);
 	if (!l)
@@ -109,6 +114,10 @@ static void accepted(int listening_fd, int fd, const struct sockaddr *from, sock
 		settled(s, REASON_OFF);
 	} else if (options.n_rules && !options_allow(&options, program_name, RULE_ACCEPT, &ip, l->at.port)) {
 		settled(s, REASON_RULE);
+	} else if (unlikely(atomic_load(&process_forks) != forks) && !s->slot && !sock_slot(s, fd, ROLE_ACCEPT, &peer)) {
+		return;
+	} else if (unlikely(atomic_load(&process_forks) != forks)) {
+		process_share_since(s, forks);
 	} else if (options.promote == PROMOTE_EAGER && sock_slot(s, fd, ROLE_ACCEPT, &peer)) {
 		struct registry_hit hit;
 		if (registry_find(&peer, &s->slot->local, &hit)) /* else its connect has not published yet: at a read */
@@ -127,6 +136,7 @@ EXPORT int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 		return real.accept4(fd, addr, len, flags);
 	if (addr && (!len || (int)*len < 0))
 		return real.accept4(fd, addr, len, flags); /* EFAULT, EINVAL: the kernel's way */
+	uint32_t forks = atomic_load(&process_forks);
 	int r = real.accept4(fd, (struct sockaddr *)&from, &n, flags);
 	if (r < 0)
 		return r;
@@ -135,7 +145,7 @@ EXPORT int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 		*len = n;
 	}
 	int saved = errno, quiet = quiet_begin();
-	accepted(fd, r, (struct sockaddr *)&from, n);
+	accepted(fd, r, (struct sockaddr *)&from, n, forks);
 	quiet_end(quiet);
 	errno = saved;
 	return r;

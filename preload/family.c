@@ -12,6 +12,7 @@
 
 struct family *family;
 int family_self = -1;
+bool family_lifeless;
 
 static void robust_init(pthread_mutex_t *m)
 {
@@ -55,8 +56,8 @@ int family_start(void)
 struct slot *slot_new(void)
 {
 	struct slot *s = NULL;
-	if (family_self < 0)
-		return NULL; /* a fork child without an index of its own */
+	if (family_self < 0 || family_lifeless)
+		return NULL; /* a child without an index, or a life lock, of its own */
 	family_lock();
 	if (family->free_slots)
 		s = &family->slot[family->free_slot[--family->free_slots]];
@@ -114,6 +115,10 @@ static bool process_dead(int index)
 	struct family_process *p = &family->process[index];
 	if (p->pid == -1)
 		return false; /* being forked, or FAMILY_OTHERS */
+	if (p->maker) { /* until it is waited for */
+		int pid = p->pid;
+		return p->maker == getpid() && pid > 0 && kill(pid, 0) < 0 && errno == ESRCH;
+	}
 	int r = pthread_mutex_trylock(&p->life);
 	if (r == EBUSY)
 		return false;
@@ -145,7 +150,7 @@ bool slot_sole(struct slot *s)
 	return sole;
 }
 
-int family_fork_prepare(void)
+int family_fork_prepare(bool lifeless)
 {
 	int index = -1;
 	if (!family)
@@ -162,6 +167,7 @@ int family_fork_prepare(void)
 		}
 	if (index >= 0) {
 		robust_init(&family->process[index].life);
+		family->process[index].maker = lifeless ? getpid() : 0;
 		family->process[index].pid = -1; /* taken; the child writes its pid */
 	}
 	family_unlock();
@@ -189,11 +195,12 @@ void family_fork_parent(int index, int pid)
 	family->process[index].pid = 0;
 }
 
-void family_fork_child(int index)
+void family_fork_child(int index, bool lifeless)
 {
 	family_self = index;
-	if (index < 0)
-		return;
+	family_lifeless = lifeless;
+	if (index < 0 || lifeless)
+		return; /* in a pid name space of its own it does not know what its maker calls it */
 	family->process[index].pid = getpid();
 	pthread_mutex_lock(&family->process[index].life);
 }

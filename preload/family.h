@@ -62,6 +62,7 @@ struct slot {
 struct family_process {
 	pthread_mutex_t life;        /* robust; held for ever by the process's main line */
 	_Atomic int32_t pid;         /* 0 free */
+	_Atomic int32_t maker;       /* 0; of a child without a life lock (clone): who made it, and alone knows its pid's end */
 };
 
 struct family {
@@ -78,6 +79,7 @@ struct family {
 /* NULL before family_start succeeded. */
 extern struct family *family;
 extern int family_self;              /* this process's index, -1 none */
+extern bool family_lifeless;         /* nobody would learn of its death by its locks: it takes nothing new */
 
 /* Makes the family memory, once. 0 or -errno. */
 int family_start(void);
@@ -98,9 +100,9 @@ bool slot_ours(struct slot *s);
 bool slot_sole(struct slot *s);
 
 /* The child's half of fork: an index of its own, and a share in each of the n slots. ret_failed: no room. */
-int family_fork_prepare(void);                /* parent, before fork: an index for the child or -1 */
+int family_fork_prepare(bool lifeless);       /* parent, before fork: an index for the child or -1 */
 void family_fork_parent(int index, int pid);  /* parent, after fork (pid < 0: it failed) */
-void family_fork_child(int index);            /* child, first of all */
+void family_fork_child(int index, bool lifeless); /* child, first of all */
 void slot_share(struct slot *s, int index);   /* before fork, for every slot this process holds */
 
 /* Locks a direction; recovers it when a holder was killed inside. */

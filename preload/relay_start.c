@@ -26,7 +26,7 @@ static int fork_relay(struct relay *r)
 	/* as for every fork: what the child finds of ours is whole */
 	critical_enter();
 	pthread_mutex_lock(&switch_fork_lock);
-	int index = family_fork_prepare();
+	int index = family_fork_prepare(false);
 	if (index < 0) {
 		pthread_mutex_unlock(&switch_fork_lock);
 		critical_leave();

@@ -1,8 +1,9 @@
 /* clone and vfork.
  *
- * Without CLONE_VM clone is a fork. Its child has no identity in the family: to libc it is the thread that called
- * (the thread id in its memory is the parent's, and the kernel has no list of its robust locks), so nobody could
- * tell its death from its life lock. What it inherits goes on; the connections count it as a holder for ever.
+ * Without CLONE_VM clone is a fork. To libc its child is the thread that called (the thread id in its memory is the
+ * parent's, and the kernel has no list of its robust locks), so nobody could tell its death from its life lock. What
+ * it inherits goes on. It is a holder until it closes, executes or exits; one that was killed until its maker,
+ * which alone knows its pid for sure, has waited for it.
  *
  * With CLONE_VM and CLONE_VFORK it is a vfork: the child runs in our memory while this thread waits, so the
  * thread's flag tells its calls to write no table.

@@ -19,6 +19,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -48,7 +49,45 @@ static void share_late(struct sock *s, void *arg)
 	}
 }
 
+_Atomic uint32_t process_forks;
+static _Atomic uint32_t numbers_made;             /* threads between process_number_begin and _end */
+static uint32_t forked_at[FAMILY_PROCESSES];      /* process_forks when we forked it; lock: switch_fork_lock */
+
+void process_number_begin(void)
+{
+	if (alone() || self_thread.vfork_child)
+		return;
+	critical_enter();
+	for (;;) {
+		atomic_fetch_add(&numbers_made, 1); /* seq_cst: before the look at the forks; fork_prepare looks the other way */
+		if (!(atomic_load(&process_forks) & 1))
+			return;
+		atomic_fetch_sub(&numbers_made, 1);
+		sched_yield();
+	}
+}
+
+void process_number_end(void)
+{
+	if (alone() || self_thread.vfork_child)
+		return;
+	atomic_fetch_sub(&numbers_made, 1);
+	critical_leave();
+}
+
+void process_share_since(struct sock *s, uint32_t before)
+{
+	pthread_mutex_lock(&switch_fork_lock);
+	for (int i = 0; s->slot && i < FAMILY_PROCESSES; i++)
+		if (forked_at[i] >= before && forked_at[i]) {
+			slot_share(s->slot, i);
+			s->solo = 0;
+		}
+	pthread_mutex_unlock(&switch_fork_lock);
+}
+
 static uint32_t locks_held; /* under switch_fork_lock */
+static bool is_lifeless;    /* the same: the child that is being made */
 
 int fork_prepare(bool identity)
 {
@@ -56,11 +95,15 @@ int fork_prepare(bool identity)
 	/* a handler that forks would wait for the lock of the call that it interrupted */
 	critical_enter();
 	pthread_mutex_lock(&switch_fork_lock); /* no promotion between the look at the holders and its marker */
-	if (family) {
-		if (identity)
-			index = family_fork_prepare();
-		sock_each(share, &index);
-	}
+	uint32_t now = atomic_fetch_add(&process_forks, 1) + 1;
+	/* as long as a system call that does not block; a thread that was ended by force in it is not waited for for ever */
+	for (uint64_t until = 0; atomic_load(&numbers_made) && (!until || now_ns() < until); until = until ? until : now_ns() + 100000000)
+		sched_yield();
+	is_lifeless = !identity; /* a fork by such a child makes one that libc knows */
+	if (family)
+		index = family_fork_prepare(is_lifeless);
+	forked_at[index >= 0 ? index : FAMILY_OTHERS] = now;
+	sock_each(share, &index); /* also before the first connection: an unconnected socket has two holders from here on */
 	locks_held = locks_hold();
 	link_fork_prepare();
 	if (family)
@@ -74,13 +117,16 @@ void fork_child(int index)
 	int saved = errno;
 	limits_fork_child();
 	locks_release(locks_held); /* ours until here; each is made anew below, for who else may have waited */
+	atomic_store(&process_forks, (process_forks + 1) & ~1u); /* a relay's fork did not count it */
+	atomic_store(&numbers_made, 0);
 	pthread_mutex_unlock(&switch_fork_lock);
 	pthread_mutex_init(&switch_fork_lock, NULL); /* others of the parent may have waited for it */
 	signals_fork_child();
 	registry_fork_child();
 	stats_fork_child(); /* first: until then we count in the parent's file */
 	if (family) {
-		family_fork_child(index);
+		family_fork_child(index, is_lifeless);
+		is_lifeless = false;
 		link_fork_child();
 		waker_fork_child();
 		waitset_fork_child();
@@ -100,6 +146,8 @@ void fork_parent(int index, pid_t pid)
 	locks_release(locks_held);
 	if (family && pid != FORK_UNKNOWN)
 		family_fork_parent(index, pid);
+	is_lifeless = false; /* a relay's is another fork */
+	atomic_fetch_add(&process_forks, 1);
 	pthread_mutex_unlock(&switch_fork_lock);
 	critical_leave();
 	errno = saved;

@@ -3,6 +3,7 @@
 #include "preload/interpose.h"
 #include "preload/io.h"
 #include "preload/link/link.h"
+#include "preload/proc/process.h"
 #include "preload/quiet.h"
 #include "preload/real.h"
 #include "preload/stats/stats.h"
@@ -330,18 +331,22 @@ EXPORT int epoll_pwait2(int epfd, struct epoll_event *out, int max, const struct
 EXPORT int epoll_create(int size)
 {
 	ENSURE_REAL();
+	process_number_begin();
 	int fd = real.epoll_create(size);
 	if (fd >= 0 && !self_thread.vfork_child)
 		waitset_new(fd);
+	process_number_end();
 	return fd;
 }
 
 EXPORT int epoll_create1(int flags)
 {
 	ENSURE_REAL();
+	process_number_begin();
 	int fd = real.epoll_create1(flags);
 	if (fd >= 0 && !self_thread.vfork_child)
 		waitset_new(fd);
+	process_number_end();
 	return fd;
 }
 
