@@ -7,6 +7,7 @@
 #include "preload/real.h"
 #include "preload/sock.h"
 #include "preload/state.h"
+#include "preload/stats/stats.h"
 #include "preload/switch.h"
 #include "preload/wait/waitset.h"
 
@@ -26,13 +27,28 @@
 #define CLOSE_RANGE_UNSHARE (1u << 1)
 #endif
 
-/* Drops what we know of a number whose file goes. */
-static void forget(int fd, uintptr_t e)
+void number_forget(int fd, uintptr_t e)
 {
 	if (fd_kind(e) == FD_SOCK)
 		sock_close((struct sock *)(e - FD_SOCK), fd);
 	else if (fd_kind(e) == FD_EPOLL)
 		waitset_close((struct waitset *)(e - FD_EPOLL), fd);
+}
+
+void number_lost(int fd)
+{
+	uintptr_t e = fdtab_get(fd);
+	int saved = errno, quiet = quiet_begin();
+	if (fd_kind(e) == FD_SOCK) {
+		sock_lost((struct sock *)(e - FD_SOCK), fd);
+	} else if (fd_kind(e) == FD_EPOLL) {
+		waitset_close((struct waitset *)(e - FD_EPOLL), fd);
+	} else if (e) {
+		fdtab_set(fd, 0);
+		USE(own_fds, -1);
+	}
+	quiet_end(quiet);
+	errno = saved;
 }
 
 EXPORT int close(int fd)
@@ -46,7 +62,7 @@ EXPORT int close(int fd)
 		return -1;
 	}
 	int saved = errno, quiet = quiet_begin();
-	forget(fd, e);
+	number_forget(fd, e);
 	quiet_end(quiet);
 	errno = saved;
 	return real.close(fd);
@@ -65,7 +81,7 @@ EXPORT int close_range(unsigned first, unsigned last, int flags)
 		if (!e)
 			continue;
 		if (fd_kind(e) != FD_OWN) {
-			forget(fd, e);
+			number_forget(fd, e);
 			continue;
 		}
 		if (fd > from)
@@ -133,6 +149,7 @@ static void also(const struct meaning *m, int fd, int r)
 			switch_leave(m->s, fd, REASON_PASSED);
 		return;
 	}
+	number_fresh(r);
 	if (m->s)
 		sock_dup(m->s, r);
 	else if (m->w)
@@ -168,7 +185,7 @@ static bool replaceable(int fd, int to)
 	if (fd_kind(fdtab_get(to)) == FD_OWN)
 		return false;
 	if (fd != to && fdtab_get(to) && !self_thread.vfork_child && real.fcntl(fd, F_GETFD) >= 0)
-		forget(to, fdtab_get(to));
+		number_forget(to, fdtab_get(to));
 	return true;
 }
 
@@ -260,36 +277,6 @@ EXPORT int ioctl(int fd, unsigned long request, ...)
 	}
 	sock_unpin(s);
 	return r;
-}
-
-EXPORT FILE *fdopen(int fd, const char *mode)
-{
-	ENSURE_REAL();
-	struct sock *s = sock_of(fd);
-	if (s) {
-		/* stdio reads and writes inside libc, past every wrapper */
-		if (s->slot)
-			switch_leave(s, fd, REASON_STDIO);
-		else
-			sock_plain(s, REASON_STDIO);
-		sock_unpin(s);
-	}
-	return real.fdopen(fd, mode);
-}
-
-/* It closes the number inside libc. */
-EXPORT int fclose(FILE *f)
-{
-	ENSURE_REAL();
-	int fd = f && fdtab_highest >= 0 && !self_thread.vfork_child ? fileno(f) : -1;
-	uintptr_t e = fd >= 0 ? fdtab_get(fd) : 0;
-	if (unlikely(fd_kind(e) == FD_SOCK || fd_kind(e) == FD_EPOLL)) {
-		int saved = errno;
-		fflush(f); /* what it holds goes before the end */
-		forget(fd, e);
-		errno = saved;
-	}
-	return real.fclose(f);
 }
 
 /* Programs that make their system calls by number (libuv closes sockets so) get the same treatment. */

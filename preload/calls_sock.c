@@ -26,6 +26,7 @@ EXPORT int socket(int domain, int type, int protocol)
 		return real.socket(domain, type, protocol);
 	process_number_begin();
 	int fd = real.socket(domain, type, protocol);
+	number_fresh(fd);
 	if (fd >= 0)
 		sock_new(fd, SOCK_NEW);
 	process_number_end();
@@ -144,6 +145,7 @@ EXPORT int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 		memcpy(addr, &from, n < *len ? n : *len);
 		*len = n;
 	}
+	number_fresh(r);
 	int saved = errno, quiet = quiet_begin();
 	accepted(fd, r, (struct sockaddr *)&from, n, forks);
 	quiet_end(quiet);

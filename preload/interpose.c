@@ -100,6 +100,44 @@ EXPORT ssize_t readv(int fd, const struct iovec *iov, int n)
 	return slow_readv(fd, iov, n);
 }
 
+/* At no place (-1), as a socket has none, these two are readv and writev. */
+#define RWF_KNOWN 0x1f
+static bool as_stream(int fd, int n, off64_t at, int flags)
+{
+	return unlikely(fdtab_sock(fd)) && at == -1 && n >= 0 && n <= IOV_MAX && !(flags & ~RWF_KNOWN);
+}
+
+static int waits(int flags)
+{
+	return flags & RWF_NOWAIT ? MSG_DONTWAIT : 0;
+}
+
+EXPORT ssize_t preadv64v2(int fd, const struct iovec *iov, int n, off64_t at, int flags)
+{
+	ENSURE_REAL();
+	if (!as_stream(fd, n, at, flags))
+		return real.preadv64v2(fd, iov, n, at, flags);
+	return RECEIVE(fd, real.preadv64v2(fd, iov, n, at, flags), iov, n, waits(flags));
+}
+
+EXPORT ssize_t preadv2(int fd, const struct iovec *iov, int n, off_t at, int flags)
+{
+	return preadv64v2(fd, iov, n, at, flags);
+}
+
+EXPORT ssize_t pwritev64v2(int fd, const struct iovec *iov, int n, off64_t at, int flags)
+{
+	ENSURE_REAL();
+	if (!as_stream(fd, n, at, flags))
+		return real.pwritev64v2(fd, iov, n, at, flags);
+	return SEND(fd, real.pwritev64v2(fd, iov, n, at, flags), iov, n, waits(flags));
+}
+
+EXPORT ssize_t pwritev2(int fd, const struct iovec *iov, int n, off_t at, int flags)
+{
+	return pwritev64v2(fd, iov, n, at, flags);
+}
+
 SLOW ssize_t slow_recv(int fd, void *buf, size_t n, int flags)
 {
 	struct iovec iov = {buf, n};

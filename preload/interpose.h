@@ -1,6 +1,7 @@
 /* What the files of wrappers share. */
 #ifndef HASTEN_INTERPOSE_H
 #define HASTEN_INTERPOSE_H
+#include "preload/fdtab.h"
 #include "preload/real.h"
 #include <stdlib.h>
 
@@ -25,6 +26,18 @@ sighandler_t bsd_signal(int sig, sighandler_t handler);
 void __longjmp_chk(struct __jmp_buf_tag to[1], int value);
 
 struct waitset;
+
+/* Drops what we know of a number whose file is about to go. e: its entry. */
+void number_forget(int fd, uintptr_t e);
+/* The same where the file has gone already: the number was closed past us. */
+void number_lost(int fd);
+
+/* The kernel has just made this number: what the table says of it is of a file that was closed past us. */
+static inline void number_fresh(int fd)
+{
+	if (unlikely(fd >= 0 && fdtab_get(fd)))
+		number_lost(fd);
+}
 
 /* Descriptors that an exec would keep leave us; with nothing on a lane this is one walk of the table. */
 void exec_leave(void);

@@ -5,6 +5,7 @@ libhasten_la_SOURCES = \
 	preload/calls.def \
 	preload/calls_fd.c \
 	preload/calls_sock.c \
+	preload/calls_stdio.c \
 	preload/discover/owner.c preload/discover/owner.h \
 	preload/discover/registry.c preload/discover/registry.h \
 	preload/family.c preload/family.h \

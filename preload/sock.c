@@ -201,7 +201,8 @@ static void find_fd(struct sock *s, int closing)
 		}
 }
 
-void sock_close(struct sock *s, int fd)
+/* file: fd, or -1 where the number means another file by now. */
+static void drop_number(struct sock *s, int fd, int file)
 {
 	if (fdtab_set(fd, 0) != ((uintptr_t)s | FD_SOCK))
 		return; /* another thread closes the same number */
@@ -212,7 +213,7 @@ void sock_close(struct sock *s, int fd)
 	bool last = n == 1;
 	if (!last && s->fd == fd)
 		find_fd(s, fd);
-	waitset_forget(s, fd, last);
+	waitset_forget(s, fd, file >= 0, last);
 	if (!last)
 		return;
 	if (atomic_load(&s->stage) == SOCK_LISTENER && !s->forked)
@@ -224,12 +225,12 @@ void sock_close(struct sock *s, int fd)
 	if (kept < 0 || fd_kind(fdtab_get(kept)) != FD_OWN)
 		kept = -1;
 	if (atomic_load(&s->pins)) {
-		int copy = s->slot && kept < 0 ? real.fcntl(fd, F_DUPFD_CLOEXEC, 3) : -1;
+		int copy = s->slot && kept < 0 ? real.fcntl(file, F_DUPFD_CLOEXEC, 3) : -1;
 		s->fd = copy >= 0 ? fdtab_own(copy) : kept;
 		if (s->slot && s->link && s->slot->lane)
 			atomic_store(&s->slot->lane->end[s->slot->side].fd, s->fd);
 	} else {
-		sock_end(s, fd);
+		sock_end(s, file);
 		s->fd = -1;
 		fdtab_disown(kept);
 	}
@@ -244,6 +245,16 @@ void sock_close(struct sock *s, int fd)
 		atomic_store(&s->stage, SOCK_PLAIN);
 		sock_release(s);
 	}
+}
+
+void sock_close(struct sock *s, int fd)
+{
+	drop_number(s, fd, fd);
+}
+
+void sock_lost(struct sock *s, int fd)
+{
+	drop_number(s, fd, -1);
 }
 
 bool addr_from(const struct sockaddr *sa, socklen_t len, struct state_addr *ret)

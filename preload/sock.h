@@ -100,6 +100,8 @@ bool sock_dup(struct sock *s, int fd);
 /* fd is about to be closed or replaced: drops the number, and with the last one everything else. Called before the
  * kernel's close. */
 void sock_close(struct sock *s, int fd);
+/* The same after the number was closed past us: it may be another file by now. */
+void sock_lost(struct sock *s, int fd);
 /* Never to be accelerated (again): leaves registry and sets of looks; not for a socket with a promoted direction. */
 void sock_plain(struct sock *s, enum reason why);
 /* A slot for it; false: plain now. */

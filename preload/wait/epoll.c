@@ -333,6 +333,7 @@ EXPORT int epoll_create(int size)
 	ENSURE_REAL();
 	process_number_begin();
 	int fd = real.epoll_create(size);
+	number_fresh(fd);
 	if (fd >= 0 && !self_thread.vfork_child)
 		waitset_new(fd);
 	process_number_end();
@@ -344,6 +345,7 @@ EXPORT int epoll_create1(int flags)
 	ENSURE_REAL();
 	process_number_begin();
 	int fd = real.epoll_create1(flags);
+	number_fresh(fd);
 	if (fd >= 0 && !self_thread.vfork_child)
 		waitset_new(fd);
 	process_number_end();

@@ -411,9 +411,9 @@ void interest_drop(struct interest *i)
 	free_interests = i;
 }
 
-void interest_keep(struct interest *i)
+void interest_keep(struct interest *i, bool here)
 {
-	int copy = real.fcntl(i->number, F_DUPFD_CLOEXEC, 3), from = i->set->hidden;
+	int copy = real.fcntl(here ? i->number : i->sock->fd, F_DUPFD_CLOEXEC, 3), from = i->set->hidden;
 	if (copy < 0)
 		return;
 	copy = fdtab_own(copy);
@@ -422,11 +422,12 @@ void interest_keep(struct interest *i)
 		fdtab_disown(copy);
 		return;
 	}
-	real.epoll_ctl(from, EPOLL_CTL_DEL, i->number, &e);
+	if (here)
+		real.epoll_ctl(from, EPOLL_CTL_DEL, i->number, &e);
 	i->number = copy;
 }
 
-void waitset_forget(struct sock *s, int fd, bool last)
+void waitset_forget(struct sock *s, int fd, bool here, bool last)
 {
 	bool native = false;
 	if (!s->interests)
@@ -437,13 +438,13 @@ void waitset_forget(struct sock *s, int fd, bool last)
 	for (struct interest *i = s->interests, *next; i; i = next) {
 		next = i->next_of_sock;
 		if (last) {
-			if (i->hidden) {
+			if (i->hidden && here) {
 				struct epoll_event e;
 				real.epoll_ctl(i->set->hidden, EPOLL_CTL_DEL, i->number, &e);
 			}
 			interest_drop(i);
 		} else if (i->number == fd && i->hidden) {
-			interest_keep(i);
+			interest_keep(i, here);
 		} else if (i->number == fd && !i->absent && !i->parked) {
 			native = true;
 		}

@@ -50,8 +50,8 @@ void waitset_watched(struct waitset *w);
 void waitset_modes_changed(struct sock *s, bool receiving);
 /* A send found no room: becoming writable is an event from now on. */
 void waitset_wants_room(struct sock *s);
-/* The descriptor, or the last of its numbers, is closed. */
-void waitset_forget(struct sock *s, int fd, bool last);
+/* The descriptor, or the last of its numbers, is closed. here: it still is the socket's. */
+void waitset_forget(struct sock *s, int fd, bool here, bool last);
 /* The numbers of s are about to get another, plain socket, and have got it. in_sets: its registrations follow, else (the
  * sets are another process's too) they are left alone and forgotten here. */
 void waitset_replacing(struct sock *s, bool in_sets);

@@ -52,7 +52,7 @@ void interest_drop(struct interest *i);
 void interest_enqueue(struct interest *i);
 void interest_dequeue(struct interest *i);
 /* The number by which a hidden member is registered is about to be closed, its socket is not: goes on by a copy. */
-void interest_keep(struct interest *i);
+void interest_keep(struct interest *i, bool here);
 /* Asks the hidden set anew, where that changes anything: with both directions on a lane it never does. */
 void interest_ask(struct interest *i);
 /* The registration follows the modes; swallow: from a receive of the program on this very socket. */

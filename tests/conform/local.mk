@@ -32,6 +32,7 @@ conform_programs = \
 	tests/conform/leaving \
 	tests/conform/left-waits \
 	tests/conform/selects \
+	tests/conform/libc-numbers \
 	tests/conform/limits \
 	tests/conform/nonblocking \
 	tests/conform/passing \

@@ -63,6 +63,11 @@ TESTS += tests/unit/races
 tests_unit_races_SOURCES = tests/unit/races.c
 tests_unit_races_LDADD = tests/unit/libinside.la
 
+check_PROGRAMS += tests/unit/stale
+TESTS += tests/unit/stale
+tests_unit_stale_SOURCES = tests/unit/stale.c
+tests_unit_stale_LDADD = tests/unit/libinside.la
+
 if HAVE_CMOCKA
 check_PROGRAMS += tests/unit/test_registry
 TESTS += tests/unit/test_registry
