@@ -353,6 +353,7 @@ EXPORT long syscall(long number, ...)
 #ifdef SYS_io_uring_setup
 	case SYS_io_uring_setup:
 		switch_leave_all(REASON_IO_URING);
+		inactive_reason = REASON_IO_URING;
 		active = false;
 		break;
 #endif

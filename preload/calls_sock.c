@@ -112,7 +112,7 @@ static void accepted(int listening_fd, int fd, const struct sockaddr *from, sock
 	s->lowat = l->lowat;
 	s->timeouts = l->timeouts;
 	if (!active) {
-		settled(s, REASON_OFF);
+		settled(s, inactive_reason);
 	} else if (options.n_rules && !options_allow(&options, program_name, RULE_ACCEPT, &ip, l->at.port)) {
 		settled(s, REASON_RULE);
 	} else if (unlikely(atomic_load(&process_forks) != forks) && !s->slot && !sock_slot(s, fd, ROLE_ACCEPT, &peer)) {
@@ -171,7 +171,7 @@ static void connecting(struct sock *s, int fd, const struct sockaddr *addr, sock
 	COUNT(sockets, 1);
 	s->role = ROLE_CONNECT;
 	if (!active) {
-		settled(s, REASON_OFF);
+		settled(s, inactive_reason);
 		return;
 	}
 	if (!registry_listed(&to)) {

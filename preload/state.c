@@ -1,4 +1,5 @@
 #include "preload/state.h"
+#include "common/reasons.h"
 #include "preload/discover/registry.h"
 #include "preload/family.h"
 #include "preload/lane/lane.h"
@@ -21,6 +22,7 @@ __thread struct thread_state self_thread __attribute__((tls_model("initial-exec"
 struct hasten_options options;
 char program_name[64];
 _Atomic bool active;
+_Atomic uint8_t inactive_reason = REASON_OFF;
 unsigned usable_cpus = 1;
 
 pthread_mutex_t state_start_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -84,10 +86,15 @@ bool state_start(int fd)
 			usable_cpus = CPU_COUNT(&set);
 		if (options.fault_seed)
 			lane_active = &lane_fault;
-		active = options.enable && options.promote != PROMOTE_OFF && registry_open(fd) == 0 &&
-			 (family || family_start() == 0);
+		inactive_reason = !options.enable || options.promote == PROMOTE_OFF ? REASON_OFF :
+				  registry_open(fd) < 0                             ? REASON_NO_REGISTRY :
+				  !family && family_start() < 0                     ? REASON_NO_MEMORY :
+										      REASON_NONE;
+		active = inactive_reason == REASON_NONE;
 		if (active)
 			process_watch_forks();
+		else
+			log_message(LOG_INFO, "nothing is accelerated: %s", reason_text(inactive_reason));
 		if (registry_dir()[0])
 			stats_start(); /* also where nothing is accelerated: the monitor says why */
 		usable = true;

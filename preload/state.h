@@ -71,6 +71,7 @@ static inline void own_unlock(pthread_mutex_t *m)
 extern struct hasten_options options;
 extern char program_name[64];
 extern _Atomic bool active;          /* acceleration is on in this process */
+extern _Atomic uint8_t inactive_reason; /* enum reason: why it is not */
 extern unsigned usable_cpus;
 
 /* Loads the options, starts family, registry and state file: at the first TCP socket. fd: that socket. */

@@ -1,6 +1,7 @@
 /* hasten ss: what the accelerated processes do, read from their state files. */
 #include "agent/cli/ss.h"
 #include "agent/cli/cli.h"
+#include "common/reasons.h"
 #include "config.h"
 
 #include <dirent.h>
@@ -366,6 +367,42 @@ static int clear(struct ss *ss)
 	return r || ss->failed ? EXIT_FAILURE : 0;
 }
 
+static bool preloaded(pid_t pid)
+{
+	char path[64], line[4096];
+	bool found = false;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+	FILE *maps = fopen(path, "re");
+	while (maps && !found && fgets(line, sizeof(line), maps))
+		found = strstr(line, "/libhasten.so") != NULL;
+	if (maps)
+		fclose(maps);
+	return found;
+}
+
+/* Why a process that exists has no state file, as far as can be seen from here: it may have another /run and /dev. */
+static void explain_missing(pid_t pid, const char *program)
+{
+	char shared[64], own[64];
+
+	fprintf(stderr, "hasten ss: process %d (%s) has no state file: ", (int)pid, program);
+	if (!preloaded(pid)) {
+		fputs("it does not run under hasten\n", stderr);
+		return;
+	}
+	snprintf(shared, sizeof(shared), "/proc/%d/root/run/hasten", (int)pid);
+	snprintf(own, sizeof(own), "/proc/%d/root/dev/shm", (int)pid);
+	fputs("it runs under hasten, but ", stderr);
+	if (!access(shared, W_OK | X_OK))
+		fputs("has opened no TCP connection yet, or /run/hasten is full\n", stderr);
+	else if (!access(own, W_OK | X_OK))
+		fputs("has opened no TCP connection yet, or there is no /run/hasten and /dev/shm is full or has another user's "
+		      "file in the place of its own; \"hasten run\" as root makes /run/hasten\n", stderr);
+	else
+		fprintf(stderr, "%s; \"hasten run\" as root makes /run/hasten\n", reason_text(REASON_NO_REGISTRY));
+}
+
 static int show_one(struct ss *ss)
 {
 	struct state_file file;
@@ -391,10 +428,7 @@ static int show_one(struct ss *ss)
 		fprintf(stderr, "hasten ss: process %d belongs to another user: only that user and root may look\n",
 			(int)ss->pid);
 	else if (r == -ENOENT)
-		fprintf(stderr,
-			"hasten ss: process %d (%s) has no state file: it does not run under hasten, "
-			"or has opened no TCP socket yet\n",
-			(int)ss->pid, program);
+		explain_missing(ss->pid, program);
 	else
 		fprintf(stderr, "hasten ss: process %d (%s): its state file is %s\n", (int)ss->pid, program,
 			open_error(r));
@@ -423,7 +457,9 @@ static int show(struct ss *ss)
 		json_end(ss->json);
 		json_end(ss->json);
 	} else if (!ss->listed && !ss->failed && !r) {
-		puts("no accelerated processes");
+		puts(!ss->dir && access("/run/hasten", X_OK) && access("/dev/shm", W_OK | X_OK)
+			 ? "no accelerated processes: neither /run/hasten nor /dev/shm can be used"
+			 : "no accelerated processes");
 	}
 	if (r < 0)
 		fprintf(stderr, "hasten ss: %s: %s\n", ss->dir, strerror(-r));

@@ -293,6 +293,19 @@ struct direction {
 	uint64_t kernel_bytes, kernel_segments;
 };
 
+/* Without the folder that all users share only processes of one user find each other: a peer that looks plain may be
+ * another user's. */
+static const char *why(const struct ss_view *view, unsigned reason)
+{
+	static char text[200];
+
+	if (reason != REASON_PEER_PLAIN || strncmp(view->file->path, "/dev/shm/", 9))
+		return reason_text(reason);
+	snprintf(text, sizeof(text), "%s, or runs as another user: there is no /run/hasten where the two could find each other",
+		 reason_text(reason));
+	return text;
+}
+
 static void print_direction(const struct ss_view *view, const struct direction *d, bool known)
 {
 	if (!view->json) {
@@ -303,7 +316,7 @@ static void print_direction(const struct ss_view *view, const struct direction *
 			       d->kernel_segments);
 		printf(", promoted %" PRIu64 ", demoted %" PRIu64 "\n", d->dir->promotions, d->dir->demotions);
 		if (d->dir->transport == TRANSPORT_KERNEL)
-			printf("         reason %u: %s\n", d->dir->reason, reason_text(d->dir->reason));
+			printf("         reason %u: %s\n", d->dir->reason, why(view, d->dir->reason));
 		return;
 	}
 	struct json *j = view->json;
@@ -311,7 +324,7 @@ static void print_direction(const struct ss_view *view, const struct direction *
 	json_string(j, "transport", transport_name(d->dir->transport));
 	json_u64(j, "reason", d->dir->reason);
 	json_string(j, "reason_name", reason_name(d->dir->reason));
-	json_string(j, "reason_text", reason_text(d->dir->reason));
+	json_string(j, "reason_text", why(view, d->dir->reason));
 	json_u64(j, "lane_bytes", d->dir->lane_bytes);
 	json_u64(j, "lane_messages", d->dir->lane_msgs);
 	if (known) {

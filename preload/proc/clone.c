@@ -39,6 +39,7 @@ static void share_half(uint64_t flags)
 	if (!(flags & CLONE_VM) == !(flags & CLONE_FILES))
 		return;
 	switch_leave_all(REASON_HOLDERS);
+	inactive_reason = REASON_HOLDERS;
 	active = false;
 }
 

@@ -100,6 +100,9 @@ both_live() {
 	serve
 	ask 2
 	both_live
+	run "$hasten" ss "$server_pid"
+	[ "$status" -eq 1 ]
+	[[ $output == *"it runs under hasten, but no registry: neither /run/hasten nor /dev/shm can be used"* ]]
 }
 
 @test "no /run/hasten, /dev/shm is full: kernel" {
@@ -109,6 +112,8 @@ both_live() {
 	serve
 	ask 2
 	both_live
+	run "$hasten" ss "$server_pid"
+	[[ $output == *"there is no /run/hasten and /dev/shm is full"* ]]
 }
 
 @test "no /run/hasten: /dev/shm takes its place" {
@@ -127,6 +132,14 @@ both_live() {
 	ask 2
 	[ "$(connections '.tx.transport, .rx.transport')" = '["shm"]' ]
 	nsenter -t $holder -m -r ls /dev/shm | grep -q '^hasten-'
+	# Of two users each has a folder of its own there, so that they cannot find each other.
+	kill "$client_pid"
+	need setpriv
+	chmod o+x "$dir"
+	client_in+=(setpriv --reuid 60001 --regid 60001 --clear-groups)
+	ask 2
+	run "${ss_in[@]}" "$hasten" ss -s sock "$server_pid"
+	[[ $output == *"reason 5: the other end does not run under hasten, or runs as another user: there is no /run/hasten"* ]]
 }
 
 @test "/run/hasten is full: kernel" {
