@@ -13,6 +13,8 @@ hasten_SOURCES += agent/cli/child.c agent/cli/child.h \
 	agent/cli/bench.c agent/cli/bench.h agent/cli/bench_scenarios.def \
 	agent/cli/bench_run.c agent/cli/bench_parse.c agent/cli/bench_stats.c \
 	agent/cli/bench_report.c agent/cli/bench_json.c agent/cli/bench_chart.c
+hasten_SOURCES += agent/cli/target.c agent/cli/target.h \
+	agent/cli/detect.c agent/cli/detect.h agent/cli/detect_json.c agent/cli/detect_text.c
 hasten_CFLAGS = $(AM_CFLAGS) $(MNL_CFLAGS)
 hasten_LDADD += $(MNL_LIBS) -lm
 

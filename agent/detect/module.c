@@ -39,7 +39,8 @@ static void sysfs_name(const char *name, char *buf, size_t size)
 			*p = '_';
 }
 
-static void quiet_log(void *data, int priority, const char *file, int line, const char *fn, const char *format, va_list args)
+static void quiet_log(void *data, int priority, const char *file, int line, const char *fn, const char *format,
+		      va_list args)
 {
 	(void)data, (void)priority, (void)file, (void)line, (void)fn, (void)format, (void)args;
 }
@@ -77,9 +78,10 @@ static int look_on_disk(struct sys *s, const char *kernel, struct module_fact *m
 	kmod_list_foreach(item, info)
 	{
 		const char *key = kmod_module_info_get_key(item), *value = kmod_module_info_get_value(item);
-		char **place = !strcmp(key, "version") ? &m->disk_version :
-			       !strcmp(key, "srcversion") ? &m->disk_source_version :
-			       !strcmp(key, "signer") ? &m->signer : NULL;
+		char **place = !strcmp(key, "version")      ? &m->disk_version
+			       : !strcmp(key, "srcversion") ? &m->disk_source_version
+			       : !strcmp(key, "signer")     ? &m->signer
+							    : NULL;
 
 		if (!strcmp(key, "sig_id") || !strcmp(key, "signature"))
 			m->signed_file = true;
@@ -135,7 +137,8 @@ int module_newest_kernel(struct sys *s, char **ret)
 	if (r < 0)
 		return r;
 	for (size_t i = 0; names[i]; i++) /* in version order */
-		if (sys_exists(s, "/lib/modules/%s/modules.dep", names[i]) || sys_exists(s, "/lib/modules/%s/modules.dep.bin", names[i]))
+		if (sys_exists(s, "/lib/modules/%s/modules.dep", names[i]) ||
+		    sys_exists(s, "/lib/modules/%s/modules.dep.bin", names[i]))
 			newest = names[i];
 	r = newest ? ((newest = strdup(newest)) ? 0 : -ENOMEM) : -ENOENT;
 	sys_list_free(names);

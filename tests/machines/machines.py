@@ -18,7 +18,7 @@ GCP = ("Google", "Google Compute Engine", "Google")
 AZURE = ("Microsoft Corporation", "Virtual Machine", "Microsoft Corporation", "7783-7084-3265-9085-8269-3286-77")
 UCLOUD = ("UCloud", "KVM", "SeaBIOS")
 VMWARE = ("VMware, Inc.", "VMware7,1", "VMware, Inc.")
-HUAWEI = ("OpenStack Foundation", "OpenStack Nova", "HuaweiCloud")
+HUAWEI = ("OpenStack Foundation", "OpenStack Nova", "SeaBIOS", "HUAWEICLOUD")  # asset tag: cloud-init, DataSourceOpenStack
 
 
 def machine(f):

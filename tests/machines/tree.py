@@ -106,8 +106,8 @@ class Machine(Tree):
         self.width = possible or cpus
         self.threads, self.packages, self.kernel, self.arch = threads, packages, kernel, arch
         self.irq_next, self.irq_rows, self.ifindex = 24, [], 1
-        self.net = {"schema_version": 1, "synthetic": True, "source": "tests/machines/make: " + note, "links": [], "addresses": [], "routes": [],
-                    "sockets": [], "rdma": [], "ethtool": {}}
+        self.net = {"hasten_capture": 1, "synthetic": True, "note": "tests/machines/make: " + note, "links": [], "addresses": [], "routes": [],
+                    "sockets": [], "rdma_links": [], "ethtool": {}}
         self.model = {}
         self.cpus(isolated, hypervisor)
         self.memory(memory_gib, hugepages_2m, thp)
@@ -241,6 +241,7 @@ class Machine(Tree):
             self.put("/etc/kernel/cmdline", root + " ro console=ttyS0")
             self.put("/boot/loader/loader.conf", "timeout 3\n", raw=True)
             self.put("/usr/bin/kernel-install", "#!/bin/sh\n", raw=True)
+        self.dir("/sys/firmware/acpi")
         if secure_boot is not None:
             # efivarfs: four bytes of attributes, then the value
             self.put("/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c", b"\x06\0\0\0" + bytes([secure_boot]), raw=True)
@@ -426,7 +427,7 @@ class Machine(Tree):
             self.put(d + "/ports/1/rate", "25 Gb/sec (1X EDR)")
             if ndevs and netdev:
                 self.put(d + "/ports/1/gid_attrs/ndevs/0", netdev)
-            self.net["rdma"].append({"name": name, "port": 1, "ifindex": self.index(netdev) if netdev else 0, "state": state,
+            self.net["rdma_links"].append({"name": name, "port": 1, "ifindex": self.index(netdev) if netdev else 0, "state": state,
                                            "physical_state": 5 if state == 4 else 3})
         if uverbs is not None:
             v = "%s/infiniband_verbs/uverbs%d" % (parent, uverbs)
