@@ -16,6 +16,7 @@ conform_programs = \
 	tests/conform/epoll-modes \
 	tests/conform/epoll-sets \
 	tests/conform/epoll-workers \
+	tests/conform/errno \
 	tests/conform/errors \
 	tests/conform/exec \
 	tests/conform/exits \
