@@ -7,4 +7,4 @@ libagent_la_SOURCES += agent/tune/steps/step.h agent/tune/steps/step.c agent/tun
 	agent/tune/steps/thp.c agent/tune/steps/cpufreq.c agent/tune/steps/latency.c agent/tune/steps/hugepages.c \
 	agent/tune/steps/memlock.c agent/tune/steps/modules.c agent/tune/steps/irqbalance.c agent/tune/steps/binding.c \
 	agent/tune/steps/cmdline.h agent/tune/steps/cmdline.c agent/tune/steps/boot_loader.h agent/tune/steps/boot_loader.c \
-	agent/tune/steps/bootargs.c
+	agent/tune/steps/bootargs.c agent/tune/steps/tuned_profile.h agent/tune/steps/tuned_profile.c agent/tune/steps/tuned.c
