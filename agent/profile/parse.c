@@ -3,13 +3,12 @@
 #include "agent/profile/suggest.h"
 #include "agent/sys/cleanup.h"
 #include "agent/sys/error.h"
-#include "agent/sys/sys.h"
 #include "agent/sys/yaml.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #define SCHEMA "1"
 #define INCLUDES_MAX 16
@@ -71,6 +70,18 @@ void profile_file_free(struct profile_file *f)
 	free(f->name);
 	free(f->summary);
 	*f = (struct profile_file){0};
+}
+
+bool profile_name_valid(const char *name)
+{
+	size_t n = strlen(name);
+
+	if (!n || n > PROFILE_NAME_MAX || !isalnum((unsigned char)*name))
+		return false;
+	for (const char *c = name; *c; c++)
+		if (!islower((unsigned char)*c) && !isdigit((unsigned char)*c) && *c != '-')
+			return false;
+	return true;
 }
 
 /* A scalar with something in it; line ends of folded text become blanks, the last goes. */
@@ -395,25 +406,4 @@ int profile_file_parse(const char *path, const char *name, bool drop_in, const c
 	else
 		*ret = f;
 	return err;
-}
-
-int profile_file_read(struct sys *s, const char *path, const char *name, bool drop_in, struct profile_file *ret, struct error *e)
-{
-	_cleanup_free_ char *shown = NULL, *text = NULL;
-	struct stat st;
-	size_t len = 0;
-	int r;
-
-	if (asprintf(&shown, "%s%s", sys_root(s), path) < 0)
-		return error_set(e, -ENOMEM, "out of memory");
-	r = sys_stat(s, path, &st);
-	if (!r && !S_ISREG(st.st_mode)) /* opening a pipe would wait */
-		return error_set_at(e, S_ISDIR(st.st_mode) ? -EISDIR : -EINVAL, shown, 0, "not a file");
-	if (!r && st.st_size > PROFILE_SIZE_MAX)
-		return error_set_at(e, -EFBIG, shown, 0, "larger than %d KiB", PROFILE_SIZE_MAX / 1024);
-	if (!r)
-		r = sys_read(s, path, &text, &len);
-	if (r)
-		return error_set_at(e, r, shown, 0, "%s", strerror(-r));
-	return profile_file_parse(shown, name, drop_in, text, len, ret, e);
 }

@@ -3,6 +3,8 @@
 #define HASTEN_PROFILE_PARSE_H
 #include "agent/profile/profile.h"
 
+#define PROFILE_NAME_MAX 64 /* bytes */
+
 struct profile_file {
 	char *path; /* what messages call it: with the root before it */
 	char *name, *summary;
@@ -18,8 +20,7 @@ struct profile_file {
 	size_t n_recommend;
 	bool boot;
 };
-/* name: what the file must call itself, or whose drop-in it is; NULL: what its file name says. On failure *ret is empty. */
-int profile_file_read(struct sys *s, const char *path, const char *name, bool drop_in, struct profile_file *ret, struct error *e);
+/* Reads nothing but text. name: what the file must call itself, or whose drop-in it is; NULL: what it likes. On failure *ret is empty. */
 int profile_file_parse(const char *path, const char *name, bool drop_in, const char *text, size_t len, struct profile_file *ret,
 		       struct error *e);
 void profile_file_free(struct profile_file *f);

@@ -6,12 +6,11 @@
 #include "agent/sys/error.h"
 #include "agent/sys/sys.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
-#define NAME_MAX_BYTES 64
 #define DROP_INS_MAX 64
 #define ADMIN_DIR SYSCONFDIR "/hasten/profiles"
 
@@ -47,23 +46,32 @@ static void loader_close(struct loader *l)
 	free(l->done);
 }
 
+static int read_file(struct sys *s, const char *path, const char *name, bool drop_in, struct profile_file *ret, struct error *e)
+{
+	_cleanup_free_ char *shown = NULL, *text = NULL;
+	struct stat st;
+	size_t len = 0;
+	int r;
+
+	if (asprintf(&shown, "%s%s", sys_root(s), path) < 0)
+		return error_set(e, -ENOMEM, "out of memory");
+	r = sys_stat(s, path, &st);
+	if (!r && !S_ISREG(st.st_mode)) /* opening a pipe would wait */
+		return error_set_at(e, S_ISDIR(st.st_mode) ? -EISDIR : -EINVAL, shown, 0, "not a file");
+	if (!r && st.st_size > PROFILE_SIZE_MAX)
+		return error_set_at(e, -EFBIG, shown, 0, "larger than %d KiB", PROFILE_SIZE_MAX / 1024);
+	if (!r)
+		r = sys_read(s, path, &text, &len);
+	if (r)
+		return error_set_at(e, r, shown, 0, "%s", strerror(-r));
+	return profile_file_parse(shown, name, drop_in, text, len, ret, e);
+}
+
 static bool is_mask(struct sys *s, const char *path)
 {
 	_cleanup_free_ char *to = NULL;
 
 	return !sys_readlink(s, &to, "%s", path) && !strcmp(to, "/dev/null");
-}
-
-bool profile_name_valid(const char *name)
-{
-	size_t n = strlen(name);
-
-	if (!n || n > NAME_MAX_BYTES || !isalnum((unsigned char)*name))
-		return false;
-	for (const char *c = name; *c; c++)
-		if (!islower((unsigned char)*c) && !isdigit((unsigned char)*c) && *c != '-')
-			return false;
-	return true;
 }
 
 static bool yaml_stem(const char *file, size_t *ret_n)
@@ -164,7 +172,7 @@ static int load_into(struct loader *l, const char *name, const char *from, unsig
 
 static int cycle_error(const struct loader *l, const char *name, const char *from, unsigned line)
 {
-	char chain[(PROFILE_INCLUDE_MAX + 2) * (NAME_MAX_BYTES + 4)] = "";
+	char chain[(PROFILE_INCLUDE_MAX + 2) * (PROFILE_NAME_MAX + 4)] = "";
 	unsigned i = 0;
 
 	while (strcmp(l->stack[i], name))
@@ -274,7 +282,7 @@ static int merge_drop_ins(struct loader *l, const char *name, struct profile *p)
 
 		if (is_mask(list[i].sys, list[i].path))
 			continue;
-		r = profile_file_read(list[i].sys, list[i].path, name, true, &f, l->e);
+		r = read_file(list[i].sys, list[i].path, name, true, &f, l->e);
 		if (!r)
 			r = merge_file(p, &f, l->e);
 		profile_file_free(&f);
@@ -309,7 +317,7 @@ static int load_into(struct loader *l, const char *name, const char *from, unsig
 	r = find(l, name, &s, &path);
 	if (r)
 		return r == -ENOENT ? missing(l, name, from, line) : error_set(l->e, r, "out of memory");
-	r = profile_file_read(s, path, name, false, &f, l->e);
+	r = read_file(s, path, name, false, &f, l->e);
 	if (!r) {
 		l->stack[l->depth++] = name;
 		r = merge_with_includes(l, &f, p);
@@ -380,7 +388,7 @@ int profile_load_file(struct sys *s, const char *path, struct profile *ret, stru
 	int r = loader_open(s, e, &l);
 
 	if (!r)
-		r = profile_file_read(l.vendor, path, NULL, false, &f, e);
+		r = read_file(l.vendor, path, NULL, false, &f, e);
 	if (!r) {
 		l.stack[l.depth++] = f.name;
 		r = merge_with_includes(&l, &f, &p);

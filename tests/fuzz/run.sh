@@ -12,6 +12,7 @@ sources_of() { # TARGET: what it is linked with
 	case $1 in
 	options) echo common/options.c common/options_load.c common/options_rule.c ;;
 	peer) grep -oE 'preload/[a-z/_]+\.c( |$)' preload/local.mk | tr -d ' ' | sort -u && ls common/*.c ;;
+	profile) echo agent/profile/{expr,expr_facts,field,parse,suggest,value}.c agent/sys/{cpumask,error,net,yaml}.c -lyaml ;;
 	*) echo "fuzz: no target \"$1\"" >&2; return 1 ;;
 	esac
 }

@@ -95,6 +95,12 @@ tests_unit_test_yaml_SOURCES = tests/unit/test_yaml.c
 tests_unit_test_yaml_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_test_yaml_LDADD = libagent.la $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_profile
+TESTS += tests/unit/test_profile
+tests_unit_test_profile_SOURCES = tests/unit/test_profile.c tests/unit/machine.h
+tests_unit_test_profile_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_profile_LDADD = libagent.la $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_expr
 TESTS += tests/unit/test_expr
 tests_unit_test_expr_SOURCES = tests/unit/test_expr.c tests/unit/machine.h
