@@ -35,7 +35,7 @@ void manifest_free(struct manifest *m)
 
 static void free_root(struct yaml_node **n)
 {
-	*n = yaml_free(*n);
+	*n = yaml_node_free(*n);
 }
 
 /* What may become part of a path or of a command's argument: a letter or digit first, then also . _ + - */

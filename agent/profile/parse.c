@@ -400,7 +400,7 @@ int profile_file_parse(const char *path, const char *name, bool drop_in, const c
 		err = yaml_parse(path, text, len, &root, e);
 	if (!err)
 		err = take_file(&r, root, name);
-	yaml_free(root);
+	yaml_node_free(root);
 	if (err)
 		profile_file_free(&f);
 	else

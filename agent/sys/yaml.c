@@ -311,7 +311,7 @@ static void free_inside(struct yaml_node *n)
 	free(n->text);
 }
 
-struct yaml_node *yaml_free(struct yaml_node *n)
+struct yaml_node *yaml_node_free(struct yaml_node *n)
 {
 	if (n)
 		free_inside(n);
@@ -338,7 +338,7 @@ int yaml_parse(const char *name, const char *text, size_t len, struct yaml_node 
 	}
 	yaml_parser_delete(&p.parser);
 	if (r) {
-		yaml_free(root);
+		yaml_node_free(root);
 		return r;
 	}
 	*ret = root;

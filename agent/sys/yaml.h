@@ -20,7 +20,7 @@ struct yaml_node {
 };
 /* name: what messages call it. Empty text is an empty map. */
 int yaml_parse(const char *name, const char *text, size_t len, struct yaml_node **ret, struct error *e);
-struct yaml_node *yaml_free(struct yaml_node *n); /* the root; NULL is fine */
+struct yaml_node *yaml_node_free(struct yaml_node *n); /* the root; NULL is fine. Not yaml_free: libyaml calls one of that name */
 const struct yaml_node *yaml_get(const struct yaml_node *map, const char *key);
 /* Refuses a key that is not in allowed (NULL ended), naming the line and what there is. */
 int yaml_only(const struct yaml_node *map, const char *name, const char *const allowed[], struct error *e);

@@ -35,7 +35,7 @@ static void takes_scalars_lists_and_maps(void **state)
 	assert_string_equal(yaml_get(n, "e")->text, "");
 	assert_null(yaml_get(n, "f"));
 	assert_null(yaml_get(yaml_get(root, "a"), "x"));
-	yaml_free(root);
+	yaml_node_free(root);
 }
 
 static void nothing_is_an_empty_map(void **state)
@@ -49,9 +49,9 @@ static void nothing_is_an_empty_map(void **state)
 		assert_int_equal(yaml_parse("f", texts[i], strlen(texts[i]), &root, NULL), 0);
 		assert_int_equal(root->kind, YAML_NODE_MAP);
 		assert_int_equal(root->n_child, 0);
-		yaml_free(root);
+		yaml_node_free(root);
 	}
-	assert_null(yaml_free(NULL));
+	assert_null(yaml_node_free(NULL));
 }
 
 static void refusal(const char *text, size_t len, unsigned line, const char *part)
@@ -174,7 +174,7 @@ static void only_names_what_there_is(void **state)
 	assert_int_equal(yaml_only(&root->child[0], "f", allowed, &e), -EINVAL);
 	assert_int_equal(e.line, 1);
 	error_clear(&e);
-	yaml_free(root);
+	yaml_node_free(root);
 }
 
 int main(void)
