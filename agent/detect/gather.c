@@ -141,12 +141,10 @@ static int cgroup_path(const char *text, const char *controller, char **ret_path
 		if (!path)
 			continue;
 		names++;
-		char word[64];
 		bool found = !controller && names == path;
 
 		for (const char *p = names; controller && p < path; p += strcspn(p, ",:") + 1) {
-			snprintf(word, sizeof(word), "%.*s", (int)strcspn(p, ",:"), p);
-			found = found || !strcmp(word, controller);
+			found = found || (strlen(controller) == strcspn(p, ",:") && !strncmp(p, controller, strlen(controller)));
 		}
 		if (!found)
 			continue;

@@ -98,9 +98,6 @@ static int add(struct plan *p, const struct nic_facts *nic, const struct resolve
 	}, ret);
 	if (r)
 		return r;
-	/* Its interface, address and driver go with the binding, so its identity does not outlive it: the PCI address is what stays. */
-	free((*ret)->device);
-	(*ret)->device = NULL;
 	(*ret)->effect = (struct nic_change){ .effect = EFFECT_FLAP, .source = "the interface goes away" };
 	return 0;
 }
