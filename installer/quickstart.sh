@@ -100,7 +100,7 @@ quietly() {
 
 next "looking for what the build needs"
 wanted=(gcc libc6-dev make autoconf automake libtool pkg-config libmnl-dev libjson-c-dev libyaml-dev libkmod-dev
-	libcurl4-openssl-dev libssl-dev libarchive-dev xz-utils)
+	libcurl4-openssl-dev libssl-dev libarchive-dev libsystemd-dev xz-utils)
 if [ $measure = 1 ]; then
 	wanted+=(redis-server redis-tools)
 fi

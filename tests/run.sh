@@ -94,7 +94,7 @@ install_packages() {
 
 install_missing() {
 	local -a wanted=(gcc libc6-dev make autoconf automake libtool pkg-config libmnl-dev libjson-c-dev libkmod-dev libyaml-dev libcurl4-openssl-dev
-		libssl-dev libarchive-dev libcmocka-dev bats jq file
+		libssl-dev libarchive-dev libsystemd-dev libcmocka-dev bats jq file
 		iproute2 procps util-linux curl python3-minimal python3) missing=()
 	[[ $'\n'$chosen$'\n' != *$'\n'servers$'\n'* ]] ||
 		wanted+=(redis-server redis-tools memcached nginx-light wrk postgresql)
