@@ -102,8 +102,11 @@ static void tell_failures(const struct plan *p)
 }
 
 /* The set as it was stored, for one NIC or (NULL) for all. What would interrupt a NIC in use waits for the user. */
-static int apply(struct keep *k, const struct facts *f, const struct applied_set *set, const char *nic, const char *const only[], struct error *e)
+static int apply(struct keep *k, const struct facts *f, const struct applied_set *set, const char *nic, struct error *e)
 {
+	/* Runtime settings: files, boot arguments, binding and other daemons' configuration are the command's, under the caller's root. */
+	static const char *const only[] = {"sysctl", "hugepages", "thp", "cpufreq", "latency", "channels", "rings", "coalesce", "features", "rss", "irq", "xps",
+		"rps", NULL};
 	const struct tune_options options = {.nic = nic, .only = only, .allow_disruptive = false};
 	_cleanup_free_ char *transaction = NULL;
 	struct plan p = {0};
@@ -202,7 +205,7 @@ int keep_start(struct keep *k, struct sys *s)
 	r = load_set(k, &f, &set, &e);
 	if (!r) {
 		/* hasten-apply.service was here before network-pre.target; this finds what came since. */
-		r = apply(k, &f, &set, NULL, NULL, &e);
+		r = apply(k, &f, &set, NULL, &e);
 		if (r < 0)
 			trouble(k, "apply", &e, r);
 		else
@@ -244,11 +247,11 @@ void keep_look(struct keep *k, unsigned what)
 		r = fingerprint_compare(&k->seen, &now, &changed, &cpus);
 		if (!r && cpus) {
 			log_line(LOG_NOTICE, "CPUs changed: applied anew");
-			r = apply(k, &f, &set, NULL, NULL, &e);
+			r = apply(k, &f, &set, NULL, &e);
 		}
 		for (char **name = changed; !r && !cpus && *name; name++) {
 			log_line(LOG_NOTICE, "%s is new, renamed or was reset: applied anew", *name);
-			r = apply(k, &f, &set, *name, NULL, &e);
+			r = apply(k, &f, &set, *name, &e);
 		}
 		if (r < 0)
 			trouble(k, "apply", &e, r);
@@ -277,7 +280,7 @@ int keep_reapply(struct keep *k, struct error *e)
 	if (r == -ENOENT)
 		r = error_set(e, r, "nothing was applied yet: hasten apply PROFILE");
 	else if (!r) {
-		r = apply(k, &f, &set, NULL, NULL, e);
+		r = apply(k, &f, &set, NULL, e);
 		if (!r)
 			verify(k, &f);
 		set_free(&set);
