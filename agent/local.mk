@@ -9,7 +9,7 @@ hasten_SOURCES += agent/cli/json.c agent/cli/json.h \
 	agent/cli/state_file.c agent/cli/state_file.h \
 	agent/cli/kernel_sockets.c agent/cli/kernel_sockets.h \
 	agent/cli/ss.c agent/cli/ss.h agent/cli/ss_sections.c \
-	agent/cli/enable.c agent/cli/service.c agent/cli/service.h
+	agent/cli/target.c agent/cli/target.h agent/cli/enable.c agent/cli/service.c agent/cli/service.h
 hasten_SOURCES += agent/cli/child.c agent/cli/child.h \
 	agent/cli/bench.c agent/cli/bench.h agent/cli/bench_scenarios.def \
 	agent/cli/bench_run.c agent/cli/bench_parse.c agent/cli/bench_stats.c \

@@ -116,14 +116,14 @@ static int enable_one(struct sys *s, const struct service *v, const struct reque
 	if (!sys_exists(s, PKGLIBDIR "/libhasten.so"))
 		return error_set(e, -ENOENT, "%s" PKGLIBDIR "/libhasten.so is not installed", sys_root(s));
 	if (!sys_read(s, path, &old, &len) && !strcmp(old, text)) {
-		printf("%s is enabled already (%s)\n", v->unit, path);
+		printf("%s is enabled already (%s%s)\n", v->unit, sys_root(s), path);
 		tell_process(v, "now: ");
 		return 0;
 	}
 	r = sys_write_file(s, path, text, strlen(text), 0644);
 	if (r < 0)
 		return error_set_at(e, r, path, 0, "%s", strerror(-r));
-	printf("%s is enabled: %s\n", v->unit, path);
+	printf("%s is enabled: %s%s\n", v->unit, sys_root(s), path);
 	return after_change(s, v, req, e);
 }
 
@@ -142,7 +142,7 @@ static int disable_one(struct sys *s, const struct service *v, const struct requ
 	if (r < 0)
 		return error_set_at(e, r, path, 0, "%s", strerror(-r));
 	sys_rmdir_empty(s, v->folder);
-	printf("%s is disabled: %s removed\n", v->unit, path);
+	printf("%s is disabled: %s%s removed\n", v->unit, sys_root(s), path);
 	return after_change(s, v, req, e);
 }
 

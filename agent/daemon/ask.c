@@ -39,9 +39,11 @@ int control_ask(const char *path, const char *command, char **ret_document, stru
 	if (send(fd, request, strlen(request), MSG_NOSIGNAL) < 0)
 		return error_set(e, -errno, "%s: %s", path, strerror(errno));
 	for (;;) {
+		if (got > 16u << 20)
+			return error_set(e, -EFBIG, "%s: an answer of more than 16 MiB", path);
 		char *more = realloc(document, got + 65537);
-		if (!more || got > 16u << 20)
-			return more ? -EFBIG : -ENOMEM;
+		if (!more)
+			return -ENOMEM;
 		document = more;
 		ssize_t n = recv(fd, document + got, 65536, 0);
 		if (n < 0)
