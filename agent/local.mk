@@ -9,13 +9,14 @@ hasten_SOURCES += agent/cli/json.c agent/cli/json.h \
 	agent/cli/state_file.c agent/cli/state_file.h \
 	agent/cli/kernel_sockets.c agent/cli/kernel_sockets.h \
 	agent/cli/ss.c agent/cli/ss.h agent/cli/ss_sections.c \
-	agent/cli/target.c agent/cli/target.h agent/cli/enable.c agent/cli/service.c agent/cli/service.h
+	agent/cli/enable.c agent/cli/service.c agent/cli/service.h
 hasten_SOURCES += agent/cli/child.c agent/cli/child.h \
 	agent/cli/bench.c agent/cli/bench.h agent/cli/bench_scenarios.def \
 	agent/cli/bench_run.c agent/cli/bench_parse.c agent/cli/bench_stats.c \
 	agent/cli/bench_report.c agent/cli/bench_json.c agent/cli/bench_chart.c
 hasten_SOURCES += agent/cli/target.c agent/cli/target.h \
-	agent/cli/detect.c agent/cli/detect.h agent/cli/detect_json.c agent/cli/detect_text.c
+	agent/cli/detect.c agent/cli/detect.h agent/cli/detect_json.c agent/cli/detect_text.c \
+	agent/cli/check.c agent/cli/driver.c
 hasten_CFLAGS = $(AM_CFLAGS) $(MNL_CFLAGS)
 hasten_LDADD += $(MNL_LIBS) -lm
 

@@ -11,7 +11,7 @@ EXTRA_DIST += units/hastend.service.in units/hasten-apply.service.in
 CLEANFILES += $(nodist_systemdsystemunit_DATA)
 
 # At make time, so that prefix= on the command line counts.
-make_unit = $(MKDIR_P) units && sed -e 's,@bindir@,$(bindir),g' -e 's,@sbindir@,$(sbindir),g' $$unit >$@.tmp && mv $@.tmp $@
+make_unit = $(MKDIR_P) units && sed -e 's,[@]bindir@,$(bindir),g' -e 's,[@]sbindir@,$(sbindir),g' $$unit >$@.tmp && mv $@.tmp $@
 units/hastend.service: units/hastend.service.in Makefile
 	$(AM_V_GEN)unit=$(srcdir)/units/hastend.service.in; $(make_unit)
 units/hasten-apply.service: units/hasten-apply.service.in Makefile
