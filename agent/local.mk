@@ -17,6 +17,8 @@ hasten_SOURCES += agent/cli/child.c agent/cli/child.h \
 hasten_SOURCES += agent/cli/target.c agent/cli/target.h \
 	agent/cli/detect.c agent/cli/detect.h agent/cli/detect_json.c agent/cli/detect_text.c \
 	agent/cli/check.c agent/cli/driver.c
+hasten_SOURCES += agent/cli/tuning.c agent/cli/tuning.h agent/cli/plan.c agent/cli/apply.c agent/cli/confirm.c agent/cli/verify.c \
+	agent/cli/revert.c agent/cli/status.c
 hasten_CFLAGS = $(AM_CFLAGS) $(MNL_CFLAGS)
 hasten_LDADD += $(MNL_LIBS) -lm
 

@@ -48,7 +48,8 @@ struct op {
 	char *why, *source, *profile;
 	enum op_life life;
 	struct nic_change effect; /* EFFECT_NONE for all that is not a NIC's */
-	bool needs_reboot, needs_consent; /* consent: reset or flap on a protected NIC */
+	bool needs_reboot, needs_consent; /* consent: reset or flap on a protected NIC; the engine sets it */
+	bool is_removal; /* no profile of the set wants it any more: desired is its first original. The engine's */
 	char *group;  /* all or nothing: the operations of one NIC; paired keys. NULL: alone */
 	enum op_status status;
 	char *status_text; /* why this status: file and line of the admin's setting, the kernel's error; NULL */
@@ -103,7 +104,9 @@ struct tune_options {
 	const char *const *only; /* steps, NULL ended; NULL all */
 	const char *nic;         /* NULL all */
 	bool allow_disruptive;
-	bool boot;               /* at boot: disruptive operations are allowed before network-pre.target only */
+	bool boot;               /* at boot, before network-pre.target: no dead-man timer, boot arguments made for another size go */
+	bool stored;             /* the values are those of set.json, which stays as it is */
+	bool keep_drift;         /* hastend: what somebody else changed since stays theirs (drift); a user's apply sets it again */
 	unsigned confirm_s;      /* dead-man timer, 0: 60 */
 	void (*progress)(void *arg, const struct op *op); /* after each; NULL */
 	void *arg;
@@ -118,7 +121,7 @@ int tune_apply(struct sys *s, const struct facts *f, const struct resolved_set *
 	char **ret_transaction, struct error *e);
 int tune_confirm(struct sys *s, const char *transaction, struct error *e);
 /* What was applied against what is: a plan with statuses. */
-int tune_verify(struct sys *s, const struct facts *f, struct plan *ret, struct error *e);
+int tune_verify(struct sys *s, const struct facts *f, const struct tune_options *o, struct plan *ret, struct error *e);
 /* Puts everything back, or what one transaction (NULL all) or steps changed. force: also what somebody else changed since. */
 int tune_revert(struct sys *s, const struct facts *f, const char *transaction, const struct tune_options *o, bool force, struct plan *ret,
 	struct error *e);
