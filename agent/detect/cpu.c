@@ -90,10 +90,9 @@ static struct cpu_fact *find_cpu(struct cpu_facts *c, int id)
 
 /* The threads of a core name each other: one of them is read, and what it says holds for all. A thousand CPUs are read
  * in half the time. */
-static int read_core(struct sys *s, struct cpu_facts *c, struct cpu_fact *first)
+static int read_threads(struct sys *s, struct cpu_facts *c, struct cpu_fact *first)
 {
 	struct cpumask threads = {0};
-	int64_t core = -1, package = -1;
 	int r = gather_list(s, &threads, BASE "/cpu%u/topology/thread_siblings_list", first->id);
 
 	if (r && r != -ENOMEM)
@@ -101,24 +100,31 @@ static int read_core(struct sys *s, struct cpu_facts *c, struct cpu_fact *first)
 	r = optional(r);
 	if (!r)
 		r = cpumask_set(&threads, first->id);
-	if (!r)
-		r = optional(sys_read_s64(s, &core, BASE "/cpu%u/topology/core_id", first->id));
-	if (!r && first->package < 0)
-		r = optional(sys_read_s64(s, &package, BASE "/cpu%u/topology/physical_package_id", first->id));
-	else
-		package = first->package;
 	cpumask_each(id, &threads)
 	{
 		struct cpu_fact *t = find_cpu(c, id);
 
-		if (r || !t || !cpumask_empty(&t->siblings))
-			continue;
-		t->core = core >= 0 && core <= INT32_MAX ? (int)core : -1;
-		t->package = package >= 0 && package <= INT32_MAX ? (int)package : -1;
-		r = cpumask_copy(&threads, &t->siblings);
+		if (!r && t && cpumask_empty(&t->siblings))
+			r = cpumask_copy(&threads, &t->siblings);
 	}
 	cpumask_free(&threads);
 	return r;
+}
+
+/* The number of the core is each CPU's own: on AMD's Bulldozer siblings have two. */
+static int read_numbers(struct sys *s, struct cpu_fact *f)
+{
+	int64_t core, package;
+	int r = sys_read_s64(s, &core, BASE "/cpu%u/topology/core_id", f->id);
+
+	if (!r && core >= 0 && core <= INT32_MAX)
+		f->core = (int)core;
+	if (r == -ENOMEM || f->package >= 0)
+		return optional(r);
+	r = sys_read_s64(s, &package, BASE "/cpu%u/topology/physical_package_id", f->id);
+	if (!r && package >= 0 && package <= INT32_MAX)
+		f->package = (int)package;
+	return optional(r);
 }
 
 /* As for a core's threads: the first CPU of a package names the others. */
@@ -193,8 +199,10 @@ static int read_topology(struct sys *s, struct cpu_facts *c)
 			continue; /* its topology folder went with it */
 		if (c->cpu[i].package < 0)
 			r = read_package(s, c, &c->cpu[i]);
+		if (!r)
+			r = read_numbers(s, &c->cpu[i]);
 		if (!r && cpumask_empty(&c->cpu[i].siblings))
-			r = read_core(s, c, &c->cpu[i]);
+			r = read_threads(s, c, &c->cpu[i]);
 	}
 	for (size_t i = 0; !r && i < n; i++)
 		if (cpumask_empty(&c->cpu[i].siblings))
@@ -202,12 +210,35 @@ static int read_topology(struct sys *s, struct cpu_facts *c)
 	return r ? r : read_nodes(s, c);
 }
 
-static int count(struct cpu_facts *c)
+static int by_value(const void *a, const void *b)
 {
-	struct cpumask packages = {0};
-	int r = 0;
+	const int *x = a, *y = b;
 
-	for (size_t i = 0; !r && i < c->n_cpu; i++) {
+	return *x < *y ? -1 : *x > *y;
+}
+
+/* Package numbers may be anything: ia64 and some arm64 firmware count in thousands. */
+static int count_packages(struct cpu_facts *c)
+{
+	_cleanup_free_ int *packages = calloc(c->n_cpu + 1, sizeof(*packages));
+	size_t n = 0;
+
+	if (!packages)
+		return -ENOMEM;
+	for (size_t i = 0; i < c->n_cpu; i++)
+		if (c->cpu[i].online && c->cpu[i].package >= 0)
+			packages[n++] = c->cpu[i].package;
+	qsort(packages, n, sizeof(*packages), by_value);
+	for (size_t i = 0; i < n; i++)
+		c->n_packages += !i || packages[i] != packages[i - 1];
+	if (!c->n_packages && !cpumask_empty(&c->online))
+		c->n_packages = 1;
+	return 0;
+}
+
+static void count_cores(struct cpu_facts *c)
+{
+	for (size_t i = 0; i < c->n_cpu; i++) {
 		const struct cpu_fact *f = &c->cpu[i];
 		int first = -1;
 		unsigned threads = 0;
@@ -223,16 +254,7 @@ static int count(struct cpu_facts *c)
 		}
 		c->n_cores += first == (int)f->id;
 		c->smt = c->smt || threads > 1;
-		/* Package numbers may be anything (ppc64 counts in thousands): out of a set's range they count one
-		 * each. */
-		if (f->package >= 0 && f->package < CPUMASK_MAX)
-			r = cpumask_set(&packages, (unsigned)f->package);
 	}
-	c->n_packages = cpumask_weight(&packages);
-	if (!c->n_packages && !cpumask_empty(&c->online))
-		c->n_packages = 1;
-	cpumask_free(&packages);
-	return r;
 }
 
 static int read_allowed(struct sys *s, struct cpu_facts *c)
@@ -375,7 +397,8 @@ int facts_cpus(struct sys *s, struct facts *f)
 	if (!r)
 		r = read_topology(s, c);
 	if (!r)
-		r = count(c);
+		r = count_packages(c);
+	count_cores(c);
 	if (!r)
 		r = read_allowed(s, c);
 	if (!r)

@@ -18,12 +18,8 @@ static inline int optional(int r)
 /* A set of CPUs in the list or the mask form from the file that the format names. */
 #define gather_list(s, ret, ...) gather_set((s), cpumask_parse_list, (ret), __VA_ARGS__)
 #define gather_hex(s, ret, ...) gather_set((s), cpumask_parse_hex, (ret), __VA_ARGS__)
-#define gather_set(s, parse, ret, ...) \
-	({ \
-		_cleanup_free_ char *_text = NULL; \
-		int _r = sys_read_line((s), &_text, __VA_ARGS__); \
-		_r ? _r : parse(_text, (ret)); \
-	})
+int gather_set(struct sys *s, int (*parse)(const char *, struct cpumask *), struct cpumask *ret, const char *path, ...)
+    __attribute__((format(printf, 4, 5)));
 
 /* The word in brackets: "always [madvise] never". Only word of a text without brackets. -EINVAL where there is none. */
 int gather_chosen(const char *text, char **ret);

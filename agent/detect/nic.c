@@ -248,6 +248,13 @@ static const struct net_link *find_link(const struct net_link *links, size_t n, 
 	return NULL;
 }
 
+static bool is_no_link(struct sys *s, const char *name)
+{
+	_cleanup_free_ char *to = NULL;
+
+	return sys_readlink(s, &to, "/sys/class/net/%s", name) != 0;
+}
+
 static int read_interface(struct sys *s, struct facts *f, const char *name, const struct net_link *l)
 {
 	_cleanup_free_ char *device = NULL;
@@ -255,10 +262,12 @@ static int read_interface(struct sys *s, struct facts *f, const char *name, cons
 	struct nic_facts *n;
 	int r;
 
-	if ((l && l->flags & 8) || (!sys_read_u64(s, &type, "/sys/class/net/%s/type", name) && type == LOOPBACK))
+	if (!strcmp(name, "lo") || (l && l->flags & 8) || (!sys_read_u64(s, &type, "/sys/class/net/%s/type", name) && type == LOOPBACK))
 		return 0;
-	if (!sys_is_dir(s, "/sys/class/net/%s", name))
-		return 0; /* bonding_masters is a file */
+	/* bonding_masters is a file; a link that leads nowhere is an interface whose folder was not captured. */
+	if (!sys_is_dir(s, "/sys/class/net/%s", name) &&
+	    (sys_exists(s, "/sys/class/net/%s", name) || is_no_link(s, name)))
+		return 0;
 	n = add_nic(f);
 	if (!n || !(n->name = strdup(name)))
 		return -ENOMEM;

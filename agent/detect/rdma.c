@@ -194,6 +194,38 @@ static int read_device(struct sys *s, struct facts *f, const char *name)
 	return r;
 }
 
+/* IPoIB: the last 8 of the interface's 20 bytes are its port's GUID (RFC 4391), as are those of the port's first GID.
+ */
+static int pair_by_port(struct sys *s, struct facts *f, struct rdma_facts *d)
+{
+	int r = 0;
+
+	for (size_t p = 0; !r && !d->netdev && p < d->n_port; p++) {
+		_cleanup_free_ char *gid = NULL;
+		char tail[24];
+		unsigned b[8];
+
+		r = optional(sys_read_line(s, &gid, CLASS "/%s/ports/%u/gids/0", d->name, d->port[p].number));
+		if (r || !gid || strlen(gid) != 39 ||
+		    sscanf(gid + 20, "%2x%2x:%2x%2x:%2x%2x:%2x%2x", &b[0], &b[1], &b[2], &b[3], &b[4], &b[5], &b[6],
+			   &b[7]) != 8)
+			continue;
+		snprintf(tail, sizeof(tail), "%02x:%02x:%02x:%02x:%02x:%02x:%02x:%02x", b[0], b[1], b[2], b[3], b[4],
+			 b[5], b[6], b[7]);
+		for (size_t i = 0; !r && i < f->n_nic; i++) {
+			struct nic_facts *n = &f->nic[i];
+			_cleanup_free_ char *address = NULL;
+
+			if (!n->name || !d->pci || n->id.bus != NIC_BUS_PCI || strcmp(n->id.path, d->pci) != 0)
+				continue;
+			r = optional(sys_read_line(s, &address, "/sys/class/net/%s/address", n->name));
+			if (!r && address && strlen(address) == 59 && !strcmp(address + 36, tail))
+				r = pair(d, n, "guid");
+		}
+	}
+	return r;
+}
+
 /* A function that does RDMA alone has no interface to be paired with; its device is its own. */
 static int own_functions(struct facts *f)
 {
@@ -229,5 +261,7 @@ int facts_rdma(struct sys *s, struct facts *f)
 		r = pair_by_netlink(s, f);
 	for (size_t i = 0; !r && i < f->n_rdma; i++)
 		r = pair_by_guid(f, &f->rdma[i]);
+	for (size_t i = 0; !r && i < f->n_rdma; i++)
+		r = pair_by_port(s, f, &f->rdma[i]);
 	return r ? r : own_functions(f);
 }
