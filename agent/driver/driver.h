@@ -56,6 +56,7 @@ int sha256_file(const char *path, char ret_hex[65]);
 struct fetch {
 	const char *url, *mirror, *path, *sha256;
 	const char *ca_file; /* NULL: the system's */
+	const char *user;    /* root fetches as this user, in a child; NULL, or no such user: as it is */
 	uint64_t size;
 	unsigned timeout_s, stall_s, tries; /* 0: 600, 30, 4 */
 	void (*progress)(void *arg, uint64_t done, uint64_t all);

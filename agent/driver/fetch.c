@@ -6,9 +6,15 @@
 #include <curl/curl.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 struct transfer {
@@ -19,6 +25,7 @@ struct transfer {
 	CURL *curl;
 	bool too_long, not_partial;
 	int write_error;
+	struct curl_blob ca; /* read before privileges are dropped */
 };
 
 static void free_curl(CURL **c)
@@ -109,13 +116,34 @@ static CURLcode one_try(struct transfer *t, const char *url, bool plain, long *r
 	curl_easy_setopt(c, CURLOPT_USERAGENT, "hasten");
 	curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, take);
 	curl_easy_setopt(c, CURLOPT_WRITEDATA, t);
-	if (t->f->ca_file)
-		curl_easy_setopt(c, CURLOPT_CAINFO, t->f->ca_file);
+	if (t->ca.data)
+		curl_easy_setopt(c, CURLOPT_CAINFO_BLOB, &t->ca);
 	if (t->have)
 		curl_easy_setopt(c, CURLOPT_RESUME_FROM_LARGE, (curl_off_t)t->have);
 	r = curl_easy_perform(c);
 	curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, ret_status);
 	return r;
+}
+
+#define CA_SIZE_MAX (4u << 20)
+
+static int read_whole(const char *path, char **ret, size_t *ret_len)
+{
+	_cleanup_fclose_ FILE *f = fopen(path, "re");
+	_cleanup_free_ char *text = f ? malloc(CA_SIZE_MAX) : NULL;
+
+	if (!f)
+		return -errno;
+	if (!text)
+		return -ENOMEM;
+	size_t n = fread(text, 1, CA_SIZE_MAX, f);
+	if (ferror(f))
+		return -EIO;
+	if (n == CA_SIZE_MAX)
+		return -EFBIG;
+	*ret = take_ptr(text);
+	*ret_len = n;
+	return 0;
 }
 
 /* Will the same again, later, come to anything? */
@@ -169,8 +197,8 @@ static int transfer_all(struct transfer *t, const char *url, bool plain, struct 
 		r = t->have < t->f->size ? one_try(t, url, plain, &status, message) : CURLE_OK;
 		if (r == CURLE_OK && t->have == t->f->size)
 			return 0;
-		/* 416: what lies in PART is longer than the file there; begin anew. */
-		if (r == CURLE_HTTP_RETURNED_ERROR && status == 416 && t->have) {
+		/* The server knows no ranges, or (416) what lies in PART is longer than its file: begin anew. */
+		if (((r == CURLE_HTTP_RETURNED_ERROR && status == 416) || r == CURLE_RANGE_ERROR) && t->have) {
 			t->have = 0;
 			if (ftruncate(t->fd, 0) < 0)
 				return -errno;
@@ -182,16 +210,113 @@ static int transfer_all(struct transfer *t, const char *url, bool plain, struct 
 		if (t->too_long || t->write_error || !worth_another(r, status) || i + 1 >= tries)
 			return failed(t, url, r, status, message, e);
 		/* Progress starts the patience anew, so that a line that breaks each 10 MB still ends. */
-		if (t->have > before && i)
+		if (t->have > before && before && i)
 			i--;
 		usleep(200000u << (i < 4 ? i : 4));
 	}
 }
 
+/* ---- the transfer in a child without privileges: what a server sends is parsed by nobody who could do harm ---- */
+
+enum said { SAID_PROGRESS, SAID_END };
+struct saying { /* the child's, by a pipe */
+	enum said what;
+	uint64_t have;
+	int result;
+	char message[1024];
+};
+
+struct speaker {
+	int fd;
+	int64_t last_ms;
+};
+
+static void say(const struct speaker *to, const struct saying *saying)
+{
+	/* Below PIPE_BUF, so whole or not at all; where the parent is gone there is nobody to tell. */
+	if (write(to->fd, saying, sizeof(*saying)) < 0)
+		_exit(1);
+}
+
+static void speak_progress(void *arg, uint64_t done, uint64_t all)
+{
+	struct speaker *to = arg;
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	int64_t now = (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+	if (done < all && now - to->last_ms < 100)
+		return;
+	to->last_ms = now;
+	say(to, &(struct saying){.what = SAID_PROGRESS, .have = done});
+}
+
+static void child(struct transfer *t, const char *url, bool plain, const struct passwd *user, int report)
+{
+	struct speaker to = {.fd = report};
+	struct fetch f = *t->f;
+	struct error e = {0};
+	struct saying end = {.what = SAID_END};
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	if (setgroups(0, NULL) < 0 || setresgid(user->pw_gid, user->pw_gid, user->pw_gid) < 0 ||
+		setresuid(user->pw_uid, user->pw_uid, user->pw_uid) < 0)
+		_exit(1);
+	f.progress = f.progress ? speak_progress : NULL;
+	f.arg = &to;
+	t->f = &f;
+	end.result = transfer_all(t, url, plain, &e);
+	end.have = t->have;
+	if (e.message)
+		snprintf(end.message, sizeof(end.message), "%s", e.message);
+	say(&to, &end);
+	_exit(0);
+}
+
+static int transfer_as(struct transfer *t, const char *url, bool plain, const struct passwd *user, struct error *e)
+{
+	int fds[2], status, result = -EREMOTEIO;
+	bool told = false;
+	struct saying saying;
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return -errno;
+	pid_t pid = fork();
+	if (pid < 0) {
+		int err = errno;
+		close(fds[0]);
+		close(fds[1]);
+		return -err;
+	}
+	if (!pid)
+		child(t, url, plain, user, fds[1]);
+	close(fds[1]);
+	while (read(fds[0], &saying, sizeof(saying)) == (ssize_t)sizeof(saying)) {
+		if (saying.what == SAID_END) {
+			told = true;
+			result = saying.result;
+			t->have = saying.have;
+			saying.message[sizeof(saying.message) - 1] = 0;
+			if (result < 0 && *saying.message)
+				error_set(e, result, "%s", saying.message);
+		} else if (t->f->progress) {
+			t->f->progress(t->f->arg, saying.have, t->f->size);
+		}
+	}
+	close(fds[0]);
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		continue;
+	if (!told)
+		return error_set(e, -EREMOTEIO, "%s: the process that fetched it ended without a word", url);
+	/* The child is not believed: the file is looked at. */
+	return result > 0 ? -EREMOTEIO : result;
+}
+
 int fetch_file(const struct fetch *wanted, struct error *e)
 {
 	struct fetch f = *wanted;
-	_cleanup_free_ char *part = NULL, *from_mirror = NULL;
+	_cleanup_free_ char *part = NULL, *from_mirror = NULL, *ca_text = NULL;
 	_cleanup_close_ int fd = -1;
 	char hash[65];
 	struct stat st;
@@ -218,7 +343,14 @@ int fetch_file(const struct fetch *wanted, struct error *e)
 	struct transfer t = {.f = &f, .fd = fd, .have = (uint64_t)st.st_size};
 	if (t.have > f.size && !ftruncate(fd, 0))
 		t.have = 0;
-	r = transfer_all(&t, url, plain, e);
+	if (f.ca_file) {
+		r = read_whole(f.ca_file, &ca_text, &t.ca.len);
+		if (r < 0)
+			return error_set_at(e, r, f.ca_file, 0, "%s", strerror(-r));
+		t.ca.data = ca_text;
+	}
+	const struct passwd *user = f.user && !geteuid() ? getpwnam(f.user) : NULL;
+	r = user ? transfer_as(&t, url, plain, user, e) : transfer_all(&t, url, plain, e);
 	curl_global_cleanup();
 	if (r < 0) {
 		/* What is too long, or came where it must not, is of no use for a later try. */
@@ -226,6 +358,8 @@ int fetch_file(const struct fetch *wanted, struct error *e)
 			unlink(part);
 		return r;
 	}
+	if (fstat(fd, &st) < 0 || (uint64_t)st.st_size != f.size)
+		return error_set(e, -EMSGSIZE, "%s: %llu bytes came, the manifest states %llu", url, (unsigned long long)st.st_size, (unsigned long long)f.size);
 	if (fsync(fd) < 0 || (r = sha256_file(part, hash)) < 0)
 		return error_set(e, r < 0 ? r : -errno, "%s: cannot be read back", part);
 	if (strcmp(hash, f.sha256)) {

@@ -40,7 +40,8 @@ static void say(const struct driver_options *o, const char *format, ...)
 
 static void free_status(struct driver_status **d)
 {
-	driver_status_free(*d, 1);
+	if (*d)
+		driver_status_free(*d, 1);
 }
 
 int driver_preflight(struct sys *s, const struct facts *f, const char *kernel, struct error *e)
@@ -255,7 +256,7 @@ static int try_vendor(struct sys *s, const struct facts *f, const struct driver_
 			say(o, "check sha256 %s, unpack into a private folder", v.m.sha256);
 			say(o, "dkms add, build, install %s %s for kernel %s", v.m.name, v.m.version, d->kernel);
 		} else {
-			const struct fetch fetch = {.url = v.m.url, .mirror = o->mirror, .path = archive, .sha256 = v.m.sha256, .ca_file = o->ca_file,
+			const struct fetch fetch = {.url = v.m.url, .mirror = o->mirror, .path = archive, .sha256 = v.m.sha256, .ca_file = o->ca_file, .user = "_hasten",
 				.size = v.m.size, .stall_s = o->stall_s, .progress = o->progress, .arg = o->arg};
 			r = fetch_file(&fetch, e);
 			if (!r)

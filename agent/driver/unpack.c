@@ -168,7 +168,7 @@ int unpack_archive(const char *archive, const char *folder, uint64_t size_max, s
 	archive_read_support_filter_zstd(a);
 	archive_read_support_format_tar(a);
 	if (archive_read_open_filename(a, archive, 65536) != ARCHIVE_OK)
-		return error_set(e, -EBADMSG, "%s: is no tar archive: %s", archive, archive_error_string(a));
+		return error_set(e, -EBADMSG, "%s: is no tar archive, or cut: %s", archive, archive_error_string(a));
 	for (unsigned n = 0; (state = archive_read_next_header(a, &entry)) == ARCHIVE_OK; n++) {
 		const char *raw = archive_entry_pathname(entry);
 		_cleanup_free_ char *name = raw ? clean_name(raw) : NULL;
