@@ -107,7 +107,7 @@ static int apply(struct keep *k, const struct facts *f, const struct applied_set
 	/* Runtime settings: files, boot arguments, binding and other daemons' configuration are the command's, under the caller's root. */
 	static const char *const only[] = {"sysctl", "hugepages", "thp", "cpufreq", "latency", "channels", "rings", "coalesce", "features", "rss", "irq", "xps",
 		"rps", NULL};
-	const struct tune_options options = {.nic = nic, .only = only, .allow_disruptive = false};
+	const struct tune_options options = {.nic = nic, .only = only, .stored = true, .keep_drift = true};
 	_cleanup_free_ char *transaction = NULL;
 	struct plan p = {0};
 	int r = tune_plan(k->sys, f, &set->resolved, &options, &p, e);
@@ -126,7 +126,7 @@ static void verify(struct keep *k, const struct facts *f)
 {
 	_cleanup_(error_clear) struct error e = {0};
 	struct plan p = {0};
-	int r = tune_verify(k->sys, f, &p, &e);
+	int r = tune_verify(k->sys, f, &(struct tune_options){.stored = true}, &p, &e);
 
 	if (r < 0) {
 		trouble(k, "verification", &e, r);
@@ -144,7 +144,7 @@ static int load_set(struct keep *k, const struct facts *f, struct applied_set *r
 {
 	struct resolved_set fresh;
 	bool newer = false;
-	int r = set_load(k->sys, ret, e);
+	int r = set_load(k->sys, false, ret, e);
 
 	k->has_set = !r;
 	free(k->profiles);
