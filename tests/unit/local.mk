@@ -27,6 +27,12 @@ tests_unit_test_journal_SOURCES = tests/unit/test_journal.c
 tests_unit_test_journal_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_test_journal_LDADD = libagent.la $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_spread
+TESTS += tests/unit/test_spread
+tests_unit_test_spread_SOURCES = tests/unit/test_spread.c
+tests_unit_test_spread_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_spread_LDADD = libagent.la $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_explain
 TESTS += tests/unit/test_explain
 tests_unit_test_explain_SOURCES = tests/unit/test_explain.c \

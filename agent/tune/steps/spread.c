@@ -88,6 +88,25 @@ int spread_order(const struct cpu_facts *cpus, const struct cpumask *pool, unsig
 	return 0;
 }
 
+static int queue_of_sibling(const struct cpu_facts *cpus, unsigned cpu, const int *queue_of)
+{
+	const struct cpu_fact *fact = fact_of(cpus, cpu);
+	if (fact)
+		cpumask_each(sibling, &fact->siblings)
+			if ((unsigned)sibling < cpus->nr_cpu_ids && queue_of[sibling] >= 0)
+				return queue_of[sibling];
+	return -1;
+}
+
+static int least(const unsigned *load, unsigned n)
+{
+	unsigned q = 0;
+	for (unsigned other = 1; other < n; other++)
+		if (load[other] < load[q])
+			q = other;
+	return q;
+}
+
 int spread_senders(const struct cpu_facts *cpus, const unsigned *order, size_t n_order, unsigned n, struct cpumask *ret)
 {
 	if (!n || !n_order)
@@ -107,26 +126,21 @@ int spread_senders(const struct cpu_facts *cpus, const unsigned *order, size_t n
 		if (cpu < cpus->nr_cpu_ids && queue_of[cpu] < 0)
 			queue_of[cpu] = q;
 	}
-	cpumask_each(cpu, &cpus->online) {
-		if ((unsigned)cpu >= cpus->nr_cpu_ids || queue_of[cpu] >= 0)
-			continue;
-		int q = -1;
-		const struct cpu_fact *fact = fact_of(cpus, cpu);
-		if (fact)
-			cpumask_each(sibling, &fact->siblings)
-				if (q < 0 && (unsigned)sibling < cpus->nr_cpu_ids && queue_of[sibling] >= 0)
-					q = queue_of[sibling];
-		if (q < 0) {
-			q = 0;
-			for (unsigned other = 1; other < n; other++)
-				if (load[other] < load[q])
-					q = other;
+	/* Siblings of those first: what is left is then counted out over queues whose load is known. */
+	for (int pass = 0; pass < 2; pass++)
+		cpumask_each(cpu, &cpus->online) {
+			if ((unsigned)cpu >= cpus->nr_cpu_ids || queue_of[cpu] >= 0)
+				continue;
+			int q = queue_of_sibling(cpus, cpu, queue_of);
+			if (q < 0 && pass == 0)
+				continue;
+			if (q < 0)
+				q = least(load, n);
+			int r = cpumask_set(&ret[q], cpu);
+			if (r)
+				return r;
+			load[q]++;
+			queue_of[cpu] = q;
 		}
-		int r = cpumask_set(&ret[q], cpu);
-		if (r)
-			return r;
-		load[q]++;
-		queue_of[cpu] = q;
-	}
 	return 0;
 }
