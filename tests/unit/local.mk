@@ -33,6 +33,12 @@ tests_unit_test_spread_SOURCES = tests/unit/test_spread.c
 tests_unit_test_spread_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_test_spread_LDADD = libagent.la $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_steps
+TESTS += tests/unit/test_steps
+tests_unit_test_steps_SOURCES = tests/unit/test_steps.c tests/unit/steps_machine.h
+tests_unit_test_steps_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_steps_LDADD = libagent.la $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_explain
 TESTS += tests/unit/test_explain
 tests_unit_test_explain_SOURCES = tests/unit/test_explain.c \

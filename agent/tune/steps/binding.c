@@ -200,7 +200,7 @@ static int rebind(struct sys *s, const char *address, const char *driver, const 
 	if (r || (driver && has_driver(s, address, driver)))
 		return r;
 	if (now) {
-		r = attr(s, DEVICE, address, "/driver/unbind", address);
+		r = attr(s, "/sys/bus/pci/drivers/", now, "/unbind", address);
 		if (r)
 			return r;
 	}
