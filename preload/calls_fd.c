@@ -68,9 +68,8 @@ EXPORT int close(int fd)
 	return real.close(fd);
 }
 
-EXPORT int close_range(unsigned first, unsigned last, int flags)
+static int without_ours(unsigned first, unsigned last, int flags)
 {
-	ENSURE_REAL();
 	if (first > last || flags & ~(int)CLOSE_RANGE_UNSHARE || self_thread.vfork_child)
 		return real.close_range ? real.close_range(first, last, flags) : (errno = ENOSYS, -1);
 	/* Our own descriptors lie high and few: the ranges between them go to the kernel. */
@@ -91,6 +90,12 @@ EXPORT int close_range(unsigned first, unsigned last, int flags)
 	if (from <= last)
 		r |= real.close_range(from, last, flags);
 	return r ? -1 : 0;
+}
+
+EXPORT int close_range(unsigned first, unsigned last, int flags)
+{
+	ENSURE_REAL();
+	return KEEPS_ERRNO(without_ours(first, last, flags));
 }
 
 EXPORT void closefrom(int first)
@@ -184,8 +189,10 @@ static bool replaceable(int fd, int to)
 {
 	if (fd_kind(fdtab_get(to)) == FD_OWN)
 		return false;
+	int saved = errno;
 	if (fd != to && fdtab_get(to) && !self_thread.vfork_child && real.fcntl(fd, F_GETFD) >= 0)
 		number_forget(to, fdtab_get(to));
+	errno = saved;
 	return true;
 }
 

@@ -24,6 +24,7 @@
 	if (likely(!s_)) { \
 		r_ = kernel; \
 	} else { \
+		int errno_ = errno; \
 		do { \
 			if (!io_rx_enter(s_, fd)) { \
 				r_ = kernel; \
@@ -33,7 +34,9 @@
 				break; \
 			} \
 			r_ = io_receive(s_, fd, iov, n, flags); \
-			if (r_ != USE_KERNEL) \
+			if (r_ >= 0) \
+				errno = errno_; \
+			else if (r_ != USE_KERNEL) \
 				r_ = EDGE(r_); \
 		} while (unlikely(r_ == USE_KERNEL)); \
 		sock_unpin(s_); \
@@ -47,8 +50,12 @@
 	if (likely(!s_)) { \
 		r_ = kernel; \
 	} else { \
+		int errno_ = errno; \
 		r_ = io_tx_enter(s_, fd) ? io_send(s_, fd, iov, n, flags) : USE_KERNEL_COUNTED; \
-		if (r_ == USE_KERNEL_COUNTED) { \
+		if (r_ >= 0) { \
+			errno = errno_; \
+		} else if (r_ == USE_KERNEL_COUNTED) { \
+			errno = errno_; \
 			r_ = kernel; \
 			if (r_ < 0 && errno == EAGAIN) \
 				s_->kernel_events &= ~EPOLLOUT; /* latched while the receiving side is on a lane */ \
@@ -197,6 +204,7 @@ SLOW ssize_t slow_recvmsg(int fd, struct msghdr *m, int flags)
 	if (likely(!s))
 		return real.recvmsg(fd, m, flags);
 	ssize_t r;
+	int saved = errno;
 	do {
 		if (!io_rx_enter(s, fd) || !m || m->msg_iovlen > IOV_MAX || flags & (MSG_ERRQUEUE | MSG_OOB)) {
 			r = real.recvmsg(fd, m, flags);
@@ -206,10 +214,12 @@ SLOW ssize_t slow_recvmsg(int fd, struct msghdr *m, int flags)
 			break;
 		}
 		r = io_receive(s, fd, m->msg_iov, m->msg_iovlen, flags);
-		if (r >= 0)
+		if (r >= 0) {
 			no_control(m);
-		if (r != USE_KERNEL)
+			errno = saved;
+		} else if (r != USE_KERNEL) {
 			r = EDGE(r);
+		}
 	} while (r == USE_KERNEL);
 	sock_unpin(s);
 	return r;
@@ -228,6 +238,7 @@ EXPORT int recvmmsg(int fd, struct mmsghdr *v, unsigned n, int flags, struct tim
 		return real.recvmmsg(fd, v, n, flags, timeout);
 	uint64_t end = timeout ? now_ns() + timeout->tv_sec * 1000000000ull + timeout->tv_nsec : UINT64_MAX;
 	unsigned done = 0;
+	int saved = errno;
 	for (; done < n && done < IOV_MAX; done++) {
 		ssize_t r = recvmsg(fd, &v[done].msg_hdr, flags & ~MSG_WAITFORONE);
 		if (r < 0)
@@ -240,6 +251,8 @@ EXPORT int recvmmsg(int fd, struct mmsghdr *v, unsigned n, int flags, struct tim
 			break;
 		}
 	}
+	if (done)
+		errno = saved;
 	return done ? (int)done : n ? -1 : 0;
 }
 
@@ -333,11 +346,15 @@ EXPORT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
 	if (likely(!s))
 		return real.sendmsg(fd, m, flags);
 	ssize_t r = USE_KERNEL_COUNTED;
+	int saved = errno;
 	if (!m || m->msg_iovlen > IOV_MAX)
 		inside_count(INSIDE_SOCK, &s->tx_inside);
 	else if (io_tx_enter(s, fd))
 		r = io_send(s, fd, m->msg_iov, m->msg_iovlen, flags);
-	if (r == USE_KERNEL_COUNTED) {
+	if (r >= 0) {
+		errno = saved;
+	} else if (r == USE_KERNEL_COUNTED) {
+		errno = saved;
 		r = real.sendmsg(fd, m, flags);
 		io_tx_exit(s);
 	} else {
@@ -357,12 +374,15 @@ EXPORT int sendmmsg(int fd, struct mmsghdr *v, unsigned n, int flags)
 		return real.sendmmsg(fd, v, n, flags);
 	}
 	unsigned done = 0;
+	int saved = errno;
 	for (; done < n && done < IOV_MAX; done++) {
 		ssize_t r = sendmsg(fd, &v[done].msg_hdr, flags);
 		if (r < 0)
 			break;
 		v[done].msg_len = r;
 	}
+	if (done)
+		errno = saved;
 	return done ? (int)done : n ? -1 : 0;
 }
 
@@ -419,7 +439,7 @@ EXPORT ssize_t sendfile64(int out, int in, off64_t *offset, size_t n)
 		return real.sendfile64(out, in, offset, n);
 	ssize_t r;
 	if (io_tx_enter(s, out)) {
-		r = copy_file(s, out, in, offset, n);
+		r = KEEPS_ERRNO(copy_file(s, out, in, offset, n));
 		r = EDGE(r);
 	} else {
 		r = real.sendfile64(out, in, offset, n);
@@ -440,9 +460,8 @@ static void wait_room(int fd)
 	poll(&p, 1, 100);
 }
 
-EXPORT ssize_t splice(int in, off64_t *in_off, int out, off64_t *out_off, size_t n, unsigned flags)
+static ssize_t do_splice(int in, off64_t *in_off, int out, off64_t *out_off, size_t n, unsigned flags)
 {
-	ENSURE_REAL();
 	struct sock *from = sock_of(in), *to = sock_of(out);
 	ssize_t r;
 	uint8_t buf[COPY];
@@ -512,6 +531,12 @@ EXPORT ssize_t splice(int in, off64_t *in_off, int out, off64_t *out_off, size_t
 	if (to)
 		sock_unpin(to);
 	return r;
+}
+
+EXPORT ssize_t splice(int in, off64_t *in_off, int out, off64_t *out_off, size_t n, unsigned flags)
+{
+	ENSURE_REAL();
+	return KEEPS_ERRNO(do_splice(in, in_off, out, out_off, n, flags));
 }
 
 EXPORT ssize_t tee(int in, int out, size_t n, unsigned flags)

@@ -21,7 +21,7 @@
 static void advance(struct sock *s, int fd, bool receiving)
 {
 	uint32_t calls = TICK(s->calls);
-	int quiet = quiet_begin();
+	int saved = errno, quiet = quiet_begin();
 	switch (atomic_load_explicit(&s->stage, memory_order_acquire)) {
 	case SOCK_ACCEPTED: {
 		uint32_t one = 0;
@@ -61,6 +61,7 @@ static void advance(struct sock *s, int fd, bool receiving)
 		switch_agree(s, fd, receiving);
 	}
 	quiet_end(quiet);
+	errno = saved;
 }
 
 bool io_rx_enter(struct sock *s, int fd)

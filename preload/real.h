@@ -35,4 +35,7 @@ void real_bind(void);
 
 /* The one place where results become errno. */
 #define EDGE(r) ({ typeof(r) edge_ = (r); if (unlikely(edge_ < 0)) { errno = -edge_; edge_ = -1; } edge_; })
+
+/* A call that succeeds leaves errno as it was, whatever was asked of the kernel on the way. */
+#define KEEPS_ERRNO(call) ({ int errno_ = errno; typeof(call) kept_ = (call); if (likely(kept_ >= 0)) errno = errno_; kept_; })
 #endif

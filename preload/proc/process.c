@@ -91,7 +91,7 @@ static bool is_lifeless;    /* the same: the child that is being made */
 
 int fork_prepare(bool identity)
 {
-	int index = -1;
+	int index = -1, saved = errno;
 	/* a handler that forks would wait for the lock of the call that it interrupted */
 	critical_enter();
 	pthread_mutex_lock(&switch_fork_lock); /* no promotion between the look at the holders and its marker */
@@ -109,6 +109,7 @@ int fork_prepare(bool identity)
 	if (family)
 		sock_each(share_late, &index);
 	limits_hold();
+	errno = saved;
 	return index;
 }
 

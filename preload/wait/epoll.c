@@ -246,7 +246,7 @@ static int wait_inside(struct waitset *w, struct epoll_event *out, int max, uint
 			inside_uncount(INSIDE_SET, &w->native_inside);
 		}
 	}
-	int r = lane_wait(w, out, max, ns, mask);
+	int r = KEEPS_ERRNO(lane_wait(w, out, max, ns, mask));
 	return EDGE(r);
 }
 
@@ -368,7 +368,7 @@ EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 		return real.epoll_ctl(epfd, op, fd, event);
 	}
 	bool locked = sets_lock();
-	int r = waitset_ctl(w, op, fd, s, event);
+	int r = KEEPS_ERRNO(waitset_ctl(w, op, fd, s, event));
 	sets_unlock(locked);
 	if (unlikely(w->watched) && r == 0 && op == EPOLL_CTL_ADD)
 		waitset_leave_member(s, w);

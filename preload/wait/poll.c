@@ -210,7 +210,7 @@ static __attribute__((noinline)) int do_poll(struct pollfd *fds, nfds_t n, uint6
 				p.socks[i] = NULL; /* the kernel's */
 				fds[i].revents = 0;
 			}
-		r = lane_poll(&p, ns, mask);
+		r = KEEPS_ERRNO(lane_poll(&p, ns, mask));
 		r = EDGE(r);
 	}
 	int saved = errno;

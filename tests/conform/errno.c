@@ -143,6 +143,16 @@ static void *later(void *arg)
 	return NULL;
 }
 
+/* Each receive of the other end has nothing to take at first: now and then it looks at the kernel's socket. */
+static void *slowly(void *arg)
+{
+	for (int i = 0; i < 40; i++) {
+		nap(1);
+		send_all(*(int *)arg, "x", 1);
+	}
+	return NULL;
+}
+
 static size_t wanted;
 
 static void *drain(void *arg)
@@ -168,6 +178,19 @@ static void sleeping(int c, int s)
 	struct pollfd p = {s, POLLIN, 0};
 	LEAVES(poll(&p, 1, -1), r == 1);
 	LEAVES(recv(s, b, 4, 0), r == 4);
+	pthread_join(t, NULL);
+	CHECK(!pthread_create(&t, NULL, slowly, &c), "thread");
+	int ep = epoll_create1(0);
+	struct epoll_event e = {.events = EPOLLIN, .data.fd = s};
+	CHECK(!epoll_ctl(ep, EPOLL_CTL_ADD, s, &e), "ADD");
+	for (int i = 0; i < 40; i++) {
+		if (i % 4 == 1)
+			LEAVES(poll(&p, 1, -1), r == 1);
+		else if (i % 4 == 2)
+			LEAVES(epoll_wait(ep, &e, 1, -1), r == 1);
+		LEAVES(recv(s, b, 1, 0), r == 1);
+	}
+	close(ep);
 	pthread_join(t, NULL);
 	wanted = 12u << 20;
 	char *large = calloc(1, wanted);
