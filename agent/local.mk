@@ -16,7 +16,7 @@ hasten_SOURCES += agent/cli/child.c agent/cli/child.h \
 	agent/cli/bench_report.c agent/cli/bench_json.c agent/cli/bench_chart.c
 hasten_SOURCES += agent/cli/target.c agent/cli/target.h \
 	agent/cli/detect.c agent/cli/detect.h agent/cli/detect_json.c agent/cli/detect_text.c \
-	agent/cli/check.c agent/cli/driver.c
+	agent/cli/check.c agent/cli/driver.c agent/cli/profile.c
 hasten_SOURCES += agent/cli/tuning.c agent/cli/tuning.h agent/cli/plan.c agent/cli/apply.c agent/cli/confirm.c agent/cli/verify.c \
 	agent/cli/revert.c agent/cli/status.c
 hasten_CFLAGS = $(AM_CFLAGS) $(MNL_CFLAGS)

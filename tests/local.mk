@@ -6,7 +6,7 @@ include tests/fuzz/local.mk
 include tests/model/local.mk
 include tests/machines/local.mk
 
-LINTS = tests/lint-exports.sh tests/lint-layers.sh tests/lint-options.sh
+LINTS = tests/lint-exports.sh tests/lint-layers.sh tests/lint-options.sh tests/lint-profiles.sh
 dist_check_SCRIPTS += $(LINTS)
 TESTS += $(LINTS)
 if !SANITIZED

@@ -300,7 +300,7 @@ int fact_nics_few_queues(const struct expr_place *at, struct expr_term *ret)
 		r = local_cpus(at->facts, nic, &near);
 		if (r)
 			return r;
-		n += queues < cpumask_weight(&near);
+		n += 2 * queues <= cpumask_weight(&near);
 	}
 	return give(n, ret);
 }

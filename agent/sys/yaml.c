@@ -48,8 +48,10 @@ static bool tab_before_text(const struct parse *p, unsigned line)
 static int syntax_error(struct parse *p)
 {
 	const yaml_parser_t *y = &p->parser;
-	unsigned line = line_of(&y->problem_mark);
+	unsigned line = line_of(&y->problem_mark), last = line_at(p, p->len ? p->len - 1 : 0);
 
+	if (line > last) /* the end is a line of its own to the scanner, and to no editor */
+		line = last;
 	switch (y->error) {
 	case YAML_MEMORY_ERROR:
 		return error_set(p->e, -ENOMEM, "out of memory");

@@ -1,4 +1,4 @@
-BATS_TESTS = tests/bats/beside.bats tests/bats/ss.bats tests/bats/bench.bats tests/bats/run.bats tests/bats/config.bats \
+BATS_TESTS = tests/bats/profile.bats tests/bats/beside.bats tests/bats/ss.bats tests/bats/bench.bats tests/bats/run.bats tests/bats/config.bats \
 	tests/bats/schema.bats
 EXTRA_DIST += $(BATS_TESTS)
 if HAVE_BATS

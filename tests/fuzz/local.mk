@@ -12,7 +12,7 @@ check_PROGRAMS += tests/fuzz/fuzz_profile
 tests_fuzz_fuzz_profile_SOURCES = tests/fuzz/fuzz_profile.c tests/unit/machine.h
 tests_fuzz_fuzz_profile_LDADD = libagent.la
 EXTRA_DIST += tests/fuzz/corpus/profile/all-keys tests/fuzz/corpus/profile/depth tests/fuzz/corpus/profile/dpdk \
-	tests/fuzz/corpus/profile/drop-in tests/fuzz/corpus/profile/expression tests/fuzz/corpus/profile/expression-words \
+	tests/fuzz/corpus/profile/drop-in tests/fuzz/corpus/profile/expression tests/fuzz/corpus/profile/fault-at-the-end tests/fuzz/corpus/profile/expression-words \
 	tests/fuzz/corpus/profile/packet-rate tests/fuzz/corpus/profile/refusals tests/fuzz/corpus/profile/throughput
 
 TESTS += tests/fuzz/replay.sh
