@@ -517,6 +517,9 @@ struct journal *journal_close(struct journal *j)
 	if (j->lock >= 0) {
 		if (!j->n_record && !j->transaction)
 			remove_state(j);
+		/* Empty while nobody holds it: what changed nothing leaves every byte as it was. */
+		if (ftruncate(j->lock, 0))
+			lseek(j->lock, 0, SEEK_SET);
 		close(j->lock);
 	}
 	if (j->fd >= 0)
