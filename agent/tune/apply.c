@@ -65,6 +65,15 @@ static bool any_disruptive(const struct apply *a, enum op_status status)
 	return false;
 }
 
+/* A write on the device may destroy what is as wanted now: a channel change makes new queues. */
+static bool may_be_destroyed(const struct apply *a, const struct op *op)
+{
+	for (size_t i = 0; op->status == OP_OK && op->device && i < a->p->n_op; i++)
+		if (will_write(&a->p->op[i]) && a->p->op[i].step->collateral && text_same(a->p->op[i].device, op->device))
+			return true;
+	return false;
+}
+
 /* Originals of what will be written and of what those writes destroy, on disk before the first of them. */
 static int journal_originals(struct apply *a)
 {
@@ -95,7 +104,7 @@ static int journal_originals(struct apply *a)
 		for (size_t k = 0; k < beside.n_op && !destroyed_by; k++)
 			if (!strcmp(beside.op[k].id, op->id) && strcmp(of[k], op->id))
 				destroyed_by = of[k];
-		if (will_write(op))
+		if (will_write(op) || may_be_destroyed(a, op))
 			r = journal_original(a->j, op, op->current, destroyed_by, a->e);
 	}
 	for (size_t i = 0; i < beside.n_op && !r; i++)
@@ -202,6 +211,9 @@ static int write_op(struct apply *a, struct op *op, bool *ret_undo)
 	if (r)
 		return r;
 	op->status = OP_CHANGED;
+	for (size_t i = 0; op->step->collateral && op->device && i < a->p->n_op; i++)
+		if (a->p->op[i].status == OP_OK && text_same(a->p->op[i].device, op->device) && &a->p->op[i] > op)
+			a->p->op[i].status = OP_PLANNED; /* looked at again in its turn, and written where it is not as wanted any more */
 	if (!op_same(op, after, op->desired))
 		r = op_say(op, OP_CHANGED, "%s asked for, the kernel made it %s", op->desired ? op->desired : "nothing", after ? after : "nothing");
 	if (!r && op->step->standing) {
