@@ -118,6 +118,7 @@ int step_add(struct plan *p, const struct op_spec *spec, struct op **ret)
 		return r;
 	op->step = spec->step;
 	op->life = spec->step->life;
+	op->effect.effect = EFFECT_NONE;
 	op->status = spec->status;
 	if (nic)
 		op->device = nic_identity_text(&nic->id);
