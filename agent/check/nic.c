@@ -48,25 +48,25 @@ int check_nic_driver(struct sys *s, const struct facts *f, struct findings *ret)
 
 int check_queues(struct sys *s, const struct facts *f, struct findings *ret)
 {
-	unsigned cpus = cpumask_weight(&f->cpus.online);
-
 	for (size_t i = 0; i < f->n_nic; i++) {
 		const struct nic_facts *nic = &f->nic[i];
 		if (!is_card(nic) || !nic->name || !nic->queues_now)
 			continue;
+		/* CPUs of other nodes reach the card's memory over the interconnect: the profiles count the near ones too. */
+		unsigned near = cpumask_weight(&nic->local), all = cpumask_weight(&f->cpus.online);
+		unsigned cpus = near && near < all ? near : all;
 		unsigned want = nic->queues_max && nic->queues_max < cpus ? nic->queues_max : cpus;
-		bool few = nic->queues_max && nic->queues_now < want;
-		bool one = nic->queues_max && nic->queues_max < cpus;
+		/* A queue less than CPUs on a machine of a hundred is no matter. */
+		bool few = nic->queues_max && nic->queues_now < want - want / 4;
 		struct finding *n = finding_add(ret, "queues", nic->name, few ? CHECK_WARNING : CHECK_OK);
-		int r = nic->queues_max ? finding_observed(n, "%u of %u queues in use, %u CPUs", nic->queues_now, nic->queues_max, cpus) :
+		int r = nic->queues_max ? finding_observed(n, "%u of %u queues in use, %u %sCPUs", nic->queues_now, nic->queues_max, cpus, cpus < all ? "near " : "") :
 					  finding_observed(n, "%u queues in use (the device does not say how many it has), %u CPUs", nic->queues_now, cpus);
 		if (!r && few)
 			r = finding_expected(n, "%u queues", want);
 		if (!r && few)
-			r = finding_why(n, "one queue is served by one CPU: %u of %u CPUs share the receiving, the others only work on what these hand over",
-				nic->queues_now, cpus);
-		else if (!r && one)
-			r = finding_why(n, "the device has fewer queues than the machine has CPUs; hasten apply packet-rate spreads the work by RPS");
+			r = finding_why(n, "one queue is served by one CPU: %u of %u CPUs do all the receiving", nic->queues_now, cpus);
+		else if (!r && nic->queues_max && nic->queues_max < cpus)
+			r = finding_why(n, "the device has fewer queues than there are CPUs; hasten apply packet-rate spreads the work by RPS");
 		if (!r && few)
 			r = finding_fix(n, "sudo hasten apply packet-rate");
 		if (r < 0)
@@ -88,7 +88,9 @@ static int busiest(const struct nic_facts *nic, const struct cpumask *online, un
 		const struct irq_fact *irq = &nic->irq[i];
 		const struct cpumask *where = cpumask_empty(&irq->effective) ? &irq->affinity : &irq->effective;
 
-		if (irq->role == IRQ_CONTROL || irq->role == IRQ_UNKNOWN || cpumask_empty(where))
+		/* Interrupts of queues that the driver keeps for more channels stay silent. */
+		bool idle = nic->queues_now && irq->queue >= (int)nic->queues_now;
+		if (irq->role == IRQ_CONTROL || irq->role == IRQ_UNKNOWN || idle || cpumask_empty(where))
 			continue;
 		/* A set of several CPUs is served by one at a time: x86 takes the lowest online one. */
 		int cpu = -1;
@@ -111,7 +113,7 @@ static int busiest(const struct nic_facts *nic, const struct cpumask *online, un
 
 int check_irq_spread(struct sys *s, const struct facts *f, struct findings *ret)
 {
-	unsigned cpus = cpumask_weight(&f->cpus.online);
+	unsigned all = cpumask_weight(&f->cpus.online);
 
 	for (size_t i = 0; i < f->n_nic; i++) {
 		const struct nic_facts *nic = &f->nic[i];
@@ -125,18 +127,21 @@ int check_irq_spread(struct sys *s, const struct facts *f, struct findings *ret)
 			return r;
 		if (!queues)
 			continue;
+		/* A card is best served by the CPUs near it; that those of other nodes do not is right. */
+		unsigned near = cpumask_weight(&nic->local), cpus = near && near < all ? near : all;
 		/* Rings that have an interrupt for each direction put two of a queue on one CPU, rightly. */
 		bool split = false;
 		for (size_t k = 0; k < nic->n_irq; k++)
 			split |= nic->irq[k].role == IRQ_QUEUE_RX || nic->irq[k].role == IRQ_QUEUE_TX;
-		unsigned fair = (queues + cpus - 1) / cpus * (split && queues > 1 ? 2 : 1);
+		unsigned pairs = split ? (queues + 1) / 2 : queues, fair = (pairs + cpus - 1) / cpus * (split ? 2 : 1);
 		bool uneven = most > fair && queues > 1;
 		struct finding *n = finding_add(ret, "irq-spread", nic->name, uneven ? CHECK_WARNING : CHECK_OK);
-		r = finding_observed(n, "%u queue interrupts on %u of %u CPUs%s", queues, used, cpus, uneven ? "" : ", evenly");
+		r = finding_observed(n, "%u queue interrupts on %u of %u %sCPUs%s", queues, used, cpus, cpus < all ? "near " : "", uneven ? "" : ", evenly");
 		if (!r && uneven) {
 			free(n->observed);
 			n->observed = NULL;
-			r = finding_observed(n, "%u of %u queue interrupts on CPU %d, %u of %u CPUs serve any", most, queues, cpu, used, cpus);
+			r = finding_observed(n, "%u of %u queue interrupts on CPU %d, %u of %u %sCPUs serve any", most, queues, cpu, used, cpus,
+				cpus < all ? "near " : "");
 			if (!r)
 				r = finding_expected(n, "at most %u on a CPU", fair);
 			if (!r)

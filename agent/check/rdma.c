@@ -26,9 +26,11 @@ static const struct rdma_facts *device_of(const struct facts *f, const struct ni
 	return NULL;
 }
 
-static bool is_function(const struct nic_facts *nic)
+/* A function that is there for RDMA alone (eRDMA, EFA), or one of a card whose RDMA half is in use. Cards that could do RDMA and serve as
+ * ordinary ones miss nothing. */
+static bool is_function(const struct facts *f, const struct nic_facts *nic)
 {
-	return nic->family && nic->family->rdma;
+	return nic->family && nic->family->rdma && (!nic->name || device_of(f, nic));
 }
 
 static const char *name_of(const struct nic_facts *nic)
@@ -46,7 +48,7 @@ int check_rdma_function(struct sys *s, const struct facts *f, struct findings *r
 {
 	for (size_t i = 0; i < f->n_nic; i++) {
 		const struct nic_facts *nic = &f->nic[i];
-		if (!is_function(nic))
+		if (!is_function(f, nic))
 			continue;
 		struct finding *n = finding_add(ret, "rdma.function", name_of(nic), CHECK_OK);
 		if (finding_observed(n, "%s (%04x:%04x) at %s", nic->family->title, nic->vendor, nic->device, nic->id.path) < 0)
@@ -59,7 +61,7 @@ int check_rdma_driver(struct sys *s, const struct facts *f, struct findings *ret
 {
 	for (size_t i = 0; i < f->n_nic; i++) {
 		const struct nic_facts *nic = &f->nic[i];
-		if (!is_function(nic))
+		if (!is_function(f, nic))
 			continue;
 		if (nic->id.driver) {
 			struct finding *n = finding_add(ret, "rdma.driver", name_of(nic), CHECK_OK);
@@ -98,8 +100,8 @@ int check_rdma_module(struct sys *s, const struct facts *f, struct findings *ret
 		bool twice = false;
 
 		for (size_t k = 0; k < i; k++)
-			twice |= is_function(&f->nic[k]) && f->nic[k].id.driver && nic->id.driver && !strcmp(f->nic[k].id.driver, nic->id.driver);
-		if (!is_function(nic) || !nic->id.driver || twice || module_look(s, nic->id.driver, NULL, &m) < 0)
+			twice |= is_function(f, &f->nic[k]) && f->nic[k].id.driver && nic->id.driver && !strcmp(f->nic[k].id.driver, nic->id.driver);
+		if (!is_function(f, nic) || !nic->id.driver || twice || module_look(s, nic->id.driver, NULL, &m) < 0)
 			continue;
 		bool bad = m.unsigned_taint && f->platform.secure_boot == 1;
 		struct finding *n = finding_add(ret, "rdma.module", nic->id.driver, bad ? CHECK_WARNING : CHECK_OK);
@@ -121,7 +123,7 @@ int check_rdma_device(struct sys *s, const struct facts *f, struct findings *ret
 {
 	for (size_t i = 0; i < f->n_nic; i++) {
 		const struct nic_facts *nic = &f->nic[i];
-		if (!is_function(nic) || !nic->id.driver)
+		if (!is_function(f, nic) || !nic->id.driver)
 			continue;
 		const struct rdma_facts *d = device_of(f, nic);
 		int r = d ? finding_add_all(ret, "rdma.device", name_of(nic), CHECK_OK, d->name, NULL, NULL, NULL) :
@@ -285,7 +287,8 @@ int check_rdma_netdev(struct sys *s, const struct facts *f, struct findings *ret
 {
 	for (size_t i = 0; i < f->n_rdma; i++) {
 		const struct rdma_facts *d = &f->rdma[i];
-		if (!d->n_port)
+		/* EFA has no network interface, by design: libfabric addresses it by GID. */
+		if (!d->n_port || (d->driver && !strcmp(d->driver, "efa")))
 			continue;
 		struct finding *n = finding_add(ret, "rdma.netdev", d->name, d->netdev ? CHECK_OK : CHECK_WARNING);
 		int r = d->netdev ? finding_observed(n, "%s (known by %s)", d->netdev, d->paired_by ? d->paired_by : "its name") :

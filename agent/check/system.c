@@ -149,12 +149,16 @@ int check_acceleration(struct sys *s, const struct facts *f, struct findings *re
 	struct stat st;
 	int r;
 
+	if (sys_kind(s) != SYS_LIVE && sys_kind(s) != SYS_IMAGE)
+		return 0;
 	if (!sys_exists(s, "%s", library))
-		return finding_add_all(ret, "acceleration", "library", CHECK_WARNING, library[0] ? "not installed" : "", library,
+		return finding_add_all(ret, "acceleration", "library", CHECK_WARNING, "not installed", library,
 			"hasten run cannot accelerate programs without it", "install the package again");
 	r = finding_add_all(ret, "acceleration", "library", CHECK_OK, library, NULL, NULL, NULL);
 	if (r < 0)
 		return r;
+	if (sys_kind(s) == SYS_IMAGE)
+		return 0; /* /run is made at boot */
 	r = sys_stat(s, "/run/hasten", &st);
 	if (r < 0 || !S_ISDIR(st.st_mode) || st.st_uid || !(st.st_mode & S_ISVTX))
 		return finding_add_all(ret, "acceleration", "rendezvous", CHECK_WARNING,
