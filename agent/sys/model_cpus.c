@@ -14,20 +14,16 @@ int model_cpu_set(struct sys *s, const char *name, struct cpumask *ret)
 	return r < 0 ? r : cpumask_parse_list(text, ret);
 }
 
-/* Bits of the masks that a file shows. */
+/* Bits of the masks that a file shows: the first group is as wide as they need, the others have 32. */
 static unsigned mask_bits(const char *text)
 {
-	unsigned bits = 0, digits = 0;
+	unsigned groups = 0, digits = 0;
 
 	for (const char *p = text; *p; p++) {
-		if (*p == ',') {
-			bits += 32;
-			digits = 0;
-		} else if (isxdigit((unsigned char)*p)) {
-			digits++;
-		}
+		groups += *p == ',';
+		digits += !groups && isxdigit((unsigned char)*p);
 	}
-	return bits + 4 * digits;
+	return 32 * groups + 4 * digits;
 }
 
 int model_format_mask(struct sys *s, const char *path, const struct cpumask *m, char **ret)
