@@ -250,7 +250,7 @@ EXPORT int shutdown(int fd, int how)
 	if (likely(!s))
 		return real.shutdown(fd, how);
 	int r;
-	if (s->slot && s->link && s->slot->lane && how >= SHUT_RD && how <= SHUT_RDWR) {
+	if (s->slot && s->link && slot_lane(s->slot) && how >= SHUT_RD && how <= SHUT_RDWR) {
 		r = io_shutdown(s, fd, how);
 		r = EDGE(r);
 	} else {
@@ -309,8 +309,8 @@ EXPORT int setsockopt(int fd, int level, int name, const void *value, socklen_t 
 			s->rcvbuf = v;
 			if (s->slot) {
 				s->slot->rcvbuf = v;
-				if (s->link && s->slot->lane)
-					atomic_store(&s->slot->lane->end[s->slot->side].rcvbuf, v);
+				if (s->link && slot_lane(s->slot))
+					atomic_store(&slot_lane(s->slot)->end[s->slot->side].rcvbuf, v);
 			}
 		}
 		break;

@@ -1,17 +1,24 @@
 #include "preload/family.h"
 #include "common/reasons.h"
+#include "preload/fdtab.h"
+#include "preload/quiet.h"
 #include "preload/real.h"
 #include "preload/state.h"
 #include "preload/stats/stats.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
 struct family *family;
-int family_self = -1;
+int family_self = -1, family_fd = -1;
+struct slot_place *slot_places;
 bool family_lifeless;
 
 static void robust_init(pthread_mutex_t *m)
@@ -37,11 +44,41 @@ static void family_unlock(void)
 	critical_leave();
 }
 
+/* A memfd, so that an image that we exec can have it too; where there is none anonymous memory will do. */
+static struct family *family_map(int *ret_fd)
+{
+	struct family *f = MAP_FAILED;
+	int fd = file_size_allowed(sizeof(*f)) ? memfd_create("hasten-family", MFD_CLOEXEC | MFD_ALLOW_SEALING) : -1;
+	if (fd >= 0 && (ftruncate(fd, sizeof(*f)) < 0 || real.fcntl(fd, F_ADD_SEALS, SEALS) < 0 ||
+			(f = mmap(NULL, sizeof(*f), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)) == MAP_FAILED)) {
+		quiet_close(fd);
+		fd = -1;
+	}
+	*ret_fd = fd;
+	if (fd < 0)
+		f = mmap(NULL, sizeof(*f), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	return f;
+}
+
+static bool places_map(void)
+{
+	void *m = mmap(NULL, FAMILY_SLOTS * sizeof(*slot_places), PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (m == MAP_FAILED)
+		return false;
+	slot_places = m;
+	return true;
+}
+
 int family_start(void)
 {
-	struct family *f = mmap(NULL, sizeof(*f), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	int fd;
+	if (!slot_places && !places_map())
+		return -ENOMEM;
+	struct family *f = family_map(&fd);
 	if (f == MAP_FAILED)
 		return -errno;
+	family_fd = fdtab_own(fd);
 	robust_init(&f->lock);
 	robust_init(&f->process[0].life);
 	pthread_mutex_lock(&f->process[0].life);
@@ -49,6 +86,29 @@ int family_start(void)
 	f->process[FAMILY_OTHERS].pid = -1; /* never free, never dead */
 	family_self = 0;
 	family = f;
+	memory_use->family_reserved = sizeof(*f);
+	return 0;
+}
+
+int family_adopt(int fd, int index)
+{
+	struct stat st;
+	int seals = real.fcntl(fd, F_GET_SEALS);
+	if (index < 0 || index >= FAMILY_OTHERS || seals < 0 || (seals & SEALS) != SEALS || fstat(fd, &st) < 0 ||
+	    (uint64_t)st.st_size != sizeof(struct family))
+		return -EPROTO;
+	if (!slot_places && !places_map())
+		return -ENOMEM;
+	struct family *f = mmap(NULL, sizeof(*f), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (f == MAP_FAILED)
+		return -errno;
+	family = f;
+	family_fd = fd;
+	family_self = index;
+	f->process[index].pid = getpid(); /* before the lock: one that finds it without owner asks for the pid */
+	int r = pthread_mutex_lock(&f->process[index].life);
+	if (r == EOWNERDEAD)
+		pthread_mutex_consistent(&f->process[index].life); /* the image before us, or its thread, had it */
 	memory_use->family_reserved = sizeof(*f);
 	return 0;
 }
@@ -67,12 +127,20 @@ struct slot *slot_new(void)
 	if (!s)
 		return NULL;
 	memset(s, 0, sizeof(*s));
+	s->index = s - family->slot;
+	*slot_place(s) = (struct slot_place){0};
 	robust_init(&s->tx.lock);
 	robust_init(&s->rx.lock);
 	s->tx.reason = s->rx.reason = REASON_NEW;
 	s->holders[family_self / 64] = 1ull << (family_self % 64);
 	s->used = 1;
 	return s;
+}
+
+void slot_locks_anew(struct slot *s)
+{
+	robust_init(&s->tx.lock);
+	robust_init(&s->rx.lock);
 }
 
 void slot_release(struct slot *s)
@@ -104,6 +172,19 @@ void slot_drop(struct slot *s)
 	if (s->used && !slot_held(s)) {
 		s->used = 0;
 		family->free_slot[family->free_slots++] = s - family->slot;
+	}
+	family_unlock();
+}
+
+void family_sweep(void)
+{
+	family_lock();
+	for (uint32_t i = 0; i < family->next_slot; i++) {
+		struct slot *s = &family->slot[i];
+		if (!s->used || slot_held(s))
+			continue;
+		s->used = 0;
+		family->free_slot[family->free_slots++] = i;
 	}
 	family_unlock();
 }

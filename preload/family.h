@@ -1,5 +1,6 @@
-/* Memory that a process shares with its fork children and nobody else: MAP_SHARED|MAP_ANONYMOUS, made at the
- * first connection that may be accelerated, invisible to peers. Locks live here and never in link memory.
+/* Memory that a process shares with its fork children, with what they exec (proc/handover.h) and nobody else: a memfd,
+ * made at the first connection that may be accelerated, invisible to peers. Locks live here and never in link memory,
+ * and no pointers: each image has it at an address of its own.
  *
  * A slot is one TCP connection, whoever of the family holds it. Its holders are a set of processes: a bit each,
  * copied at fork, cleared at the last close, exec or exit of a process; a process that was killed is found by its
@@ -54,9 +55,14 @@ struct slot {
 	uint32_t sndbuf, rcvbuf;     /* set by hand, 0 not */
 	uint64_t cookie;             /* SO_COOKIE */
 	struct state_addr local, peer;
-	struct link_lane *lane;      /* same address in the whole family, NULL none */
-	uint8_t *area[2];            /* ring areas of direction 0 and 1 */
+	uint32_t index;              /* its own */
 	struct slot_dir tx, rx;
+};
+
+/* Private to a process: where it has a slot's lane mapped. */
+struct slot_place {
+	struct link_lane *lane;      /* NULL none */
+	uint8_t *area[2];            /* ring areas of direction 0 and 1 */
 };
 
 struct family_process {
@@ -80,9 +86,26 @@ struct family {
 extern struct family *family;
 extern int family_self;              /* this process's index, -1 none */
 extern bool family_lifeless;         /* nobody would learn of its death by its locks: it takes nothing new */
+extern int family_fd;                /* its memfd; -1: anonymous memory, which no other image can have */
+extern struct slot_place *slot_places; /* by slot index */
+
+static inline struct slot_place *slot_place(struct slot *s)
+{
+	return &slot_places[s->index];
+}
+
+static inline struct link_lane *slot_lane(struct slot *s)
+{
+	return slot_places[s->index].lane;
+}
 
 /* Makes the family memory, once. 0 or -errno. */
 int family_start(void);
+
+/* After exec: the family that the image before us was in, as its process index. 0 or -errno; fd is the family's then. */
+int family_adopt(int fd, int index);
+/* Gives each used slot back that nobody holds: left by images that were replaced. */
+void family_sweep(void);
 
 /* A new slot held by this process alone; NULL: the table is full. */
 struct slot *slot_new(void);
@@ -92,6 +115,9 @@ void slot_drop(struct slot *s);
 
 /* The same without freeing it and without a lock: exec and exit. */
 void slot_release(struct slot *s);
+
+/* Locks of a slot that nobody else holds and whose last owner was a thread of the image before us. */
+void slot_locks_anew(struct slot *s);
 
 /* Is this process counted among the holders? */
 bool slot_ours(struct slot *s);

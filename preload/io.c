@@ -251,7 +251,7 @@ bool io_close(struct sock *s, int fd)
 	struct slot *t = s->slot;
 	bool reset = false;
 	/* without a link: forked while another thread was about to offer the lane or to give it back */
-	if (!t || !t->lane || !s->link)
+	if (!t || !slot_lane(t) || !s->link)
 		return false;
 	/* First the gate of what we receive: later bytes go by the kernel, which answers them with RST itself. */
 	uint64_t head = atomic_fetch_or(&rx_dir(t)->head, 1);

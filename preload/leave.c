@@ -26,7 +26,7 @@
 /* A copy of the other end's socket, -1 where it cannot be had (gone, other user, Yama). */
 static int writers_socket(struct slot *t)
 {
-	struct link_end *end = &t->lane->end[t->side ^ 1];
+	struct link_end *end = &slot_lane(t)->end[t->side ^ 1];
 	int pid = atomic_load(&end->pid), their_fd = atomic_load(&end->fd), fd = -1;
 	if (pid == getpid()) {
 		fd = real.fcntl(their_fd, F_DUPFD_CLOEXEC, 3);
@@ -102,7 +102,7 @@ static bool movable(struct slot *t, uint32_t gen, int theirs, size_t n, bool not
 	/* The writer publishes P and then looks whether somebody moves; we have said so and look at P. After P he writes
 	 * to the kernel when he likes, past what we move, unless he is ourselves and this is the only thread. */
 	if (atomic_load(&d->slot[gen & 1].p) != OFFSET_NONE &&
-	    !(alone() && nothing_behind && atomic_load(&t->lane->end[t->side ^ 1].pid) == getpid()))
+	    !(alone() && nothing_behind && atomic_load(&slot_lane(t)->end[t->side ^ 1].pid) == getpid()))
 		return false;
 	if (atomic_load(&d->end) || real.getsockopt(theirs, IPPROTO_TCP, TCP_INFO, &info, &len) < 0 ||
 	    (info.tcpi_state != TCP_ESTABLISHED && info.tcpi_state != TCP_CLOSE_WAIT))
@@ -272,7 +272,7 @@ int switch_leave(struct sock *s, int fd, enum reason why)
 	}
 	if (!t->never)
 		t->never = why;
-	if (!t->lane || !s->link) {
+	if (!slot_lane(t) || !s->link) {
 		sock_plain(s, why);
 		return 0;
 	}

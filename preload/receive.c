@@ -72,7 +72,7 @@ static bool take_marker(struct sock *s, int fd, uint64_t x, uint32_t mlen, int q
 	if (have < end && queued > 0) {
 		ssize_t r = quiet_recv(fd, bytes, end - have < (uint64_t)queued ? end - have : (uint64_t)queued, MSG_DONTWAIT);
 		if (r > 0) {
-			if (memcmp(bytes, t->lane->marker + have, r))
+			if (memcmp(bytes, slot_lane(t)->marker + have, r))
 				log_message(LOG_ERROR, "marker of connection fd %d differs: offsets disagree", fd);
 			t->rx.consumed += r;
 			t->rx.markers += r;
@@ -186,7 +186,7 @@ static ssize_t receive_once(struct sock *s, int fd, struct iov_cursor *c, size_t
 				stats_row_update(s);
 				waitset_modes_changed(s, true);
 				if (!alone()) /* threads that wait for the marker in the kernel: it has been taken */
-					waker_poke_words(atomic_load(&t->lane->end[t->side].waiters));
+					waker_poke_words(atomic_load(&slot_lane(t)->end[t->side].waiters));
 				continue;
 			}
 			if (queued > 0) {

@@ -78,7 +78,7 @@ bool sock_dup(struct sock *s, int fd)
 	return true;
 }
 
-static void unpublish(struct sock *s)
+void sock_unpublish(struct sock *s)
 {
 	if (s->entry < 0)
 		return;
@@ -145,7 +145,7 @@ void sock_drop_slot(struct sock *s)
 void sock_plain(struct sock *s, enum reason why)
 {
 	log_message(LOG_DEBUG, "fd %d: stays on the kernel: %s", s->fd, reason_text(why));
-	unpublish(s);
+	sock_unpublish(s);
 	if (s->slot)
 		s->slot->tx.reason = s->slot->rx.reason = why;
 	s->reason = why;
@@ -195,8 +195,8 @@ static void find_fd(struct sock *s, int closing)
 	for (int fd = 0; fd <= fdtab_highest; fd++)
 		if (fd != closing && fdtab_sock(fd) == s) {
 			s->fd = fd;
-			if (s->slot && s->link && s->slot->lane)
-				atomic_store(&s->slot->lane->end[s->slot->side].fd, fd);
+			if (s->slot && s->link && slot_lane(s->slot))
+				atomic_store(&slot_lane(s->slot)->end[s->slot->side].fd, fd);
 			return;
 		}
 }
@@ -218,7 +218,7 @@ static void drop_number(struct sock *s, int fd, int file)
 		return;
 	if (atomic_load(&s->stage) == SOCK_LISTENER && !s->forked)
 		registry_unlisten(&s->at);
-	unpublish(s);
+	sock_unpublish(s);
 	/* A call of another thread is inside: as in the kernel the connection lives until it returns, by a copy of the
 	 * descriptor. (fds is still one, so that nobody else ends it meanwhile.) */
 	int kept = s->fd; /* such a copy of an earlier last close, after which another thread's dup brought the socket back */
@@ -227,8 +227,8 @@ static void drop_number(struct sock *s, int fd, int file)
 	if (atomic_load(&s->pins)) {
 		int copy = s->slot && kept < 0 ? real.fcntl(file, F_DUPFD_CLOEXEC, 3) : -1;
 		s->fd = copy >= 0 ? fdtab_own(copy) : kept;
-		if (s->slot && s->link && s->slot->lane)
-			atomic_store(&s->slot->lane->end[s->slot->side].fd, s->fd);
+		if (s->slot && s->link && slot_lane(s->slot))
+			atomic_store(&slot_lane(s->slot)->end[s->slot->side].fd, s->fd);
 	} else {
 		sock_end(s, file);
 		s->fd = -1;
@@ -352,6 +352,7 @@ static void fork_one(struct sock *s, void *arg)
 	s->rx_inside = s->tx_inside = s->pins = 0; /* the other threads are not here */
 	s->solo = 0;
 	s->relisted = 0;
+	s->handed = 0;
 	s->inherited = 1;
 	if (atomic_load(&s->stage) == SOCK_PUBLISHED) {
 		s->entry = -1; /* the parent's */

@@ -43,6 +43,7 @@ struct sock {
 	                                    unconnected socket stays plain */
 	uint8_t inherited;               /* our parent's: its bytes are its own to count */
 	uint8_t relisted;                /* ... and this process has an entry of its own */
+	uint8_t handed;                  /* goes over to the next image (proc/handover.h) */
 	uint8_t solo;                    /* no other process holds the slot: with one thread no lock is needed */
 	_Atomic uint32_t looks;          /* would-blocks since the kernel was last looked at */
 	struct slot *_Atomic slot;       /* family memory; from ACCEPTED or PUBLISHED on */
@@ -117,6 +118,8 @@ bool addr_equal(const struct state_addr *a, const struct state_addr *b);
 
 /* Enters it in the registry; false: no room. */
 bool sock_publish(struct sock *s);
+/* The way back. */
+void sock_unpublish(struct sock *s);
 void sock_drop_slot(struct sock *s);
 void sock_fork_child(void);
 

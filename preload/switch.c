@@ -76,9 +76,7 @@ static void bind_lane(struct sock *s, int fd, struct link *l, uint32_t index, in
 	s->link = l;
 	s->lane = index;
 	s->slot->side = side;
-	s->slot->area[0] = link_area(l, index, 0);
-	s->slot->area[1] = link_area(l, index, 1);
-	s->slot->lane = lane;
+	*slot_place(s->slot) = (struct slot_place){lane, {link_area(l, index, 0), link_area(l, index, 1)}};
 	atomic_store(&lane->end[side].pid, getpid());
 	atomic_store(&lane->end[side].fd, fd);
 	atomic_store(&lane->end[side].rcvbuf, s->slot->rcvbuf);
@@ -143,13 +141,13 @@ void switch_offer(struct sock *s, int fd)
 void switch_answered(struct sock *s)
 {
 	struct slot *t = s->slot;
-	switch (atomic_load_explicit(&t->lane->state, memory_order_acquire)) {
+	switch (atomic_load_explicit(&slot_lane(t)->state, memory_order_acquire)) {
 	case LANE_BOUND:
 		atomic_store(&s->stage, SOCK_BOUND);
 		set_reason(s, REASON_WAITING_WRITE);
 		break;
 	case LANE_REFUSED: {
-		uint32_t why = atomic_load(&t->lane->reason);
+		uint32_t why = atomic_load(&slot_lane(t)->reason);
 		sock_plain(s, why < REASON_COUNT && why ? why : REASON_PEER_ASKED);
 		break;
 	}
@@ -320,7 +318,7 @@ size_t switch_promote(struct sock *s, int fd, struct iov_cursor *c, size_t n)
 		goto no;
 	}
 	uint8_t marker[MARKER_SIZE];
-	memcpy(marker, t->lane->marker, MARKER_SIZE);
+	memcpy(marker, slot_lane(t)->marker, MARKER_SIZE);
 	ssize_t m = quiet_send(fd, marker, MARKER_SIZE, MSG_DONTWAIT | MSG_NOSIGNAL);
 	if (m <= 0) {
 		/* withdrawn before those bytes go by the kernel: the reader uses no ring byte without a marker byte */

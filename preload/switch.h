@@ -46,22 +46,22 @@ bool switch_offsets(struct sock *s, int fd, uint64_t *ret_written, uint64_t *ret
 
 static inline struct link_dir *tx_dir(struct slot *t)
 {
-	return &t->lane->dir[t->side];
+	return &slot_lane(t)->dir[t->side];
 }
 
 static inline struct link_dir *rx_dir(struct slot *t)
 {
-	return &t->lane->dir[t->side ^ 1];
+	return &slot_lane(t)->dir[t->side ^ 1];
 }
 
 static inline struct ring tx_ring(struct slot *t)
 {
-	return (struct ring){tx_dir(t), t->area[t->side]};
+	return (struct ring){tx_dir(t), slot_place(t)->area[t->side]};
 }
 
 static inline struct ring rx_ring(struct slot *t)
 {
-	return (struct ring){rx_dir(t), t->area[t->side ^ 1]};
+	return (struct ring){rx_dir(t), slot_place(t)->area[t->side ^ 1]};
 }
 /* Does the end mark alone say that there is something to receive? It comes just before the kernel's FIN; one that was
  * looked at and had no FIN behind it (a peer that was stopped between the two, or lies) says nothing more. */
@@ -76,7 +76,7 @@ bool switch_consumed(int fd, uint64_t *ret);
 /* Unread bytes that a direction may hold: what the kernel would (send buffer + the other end's receive buffer). */
 static inline uint64_t tx_limit(struct slot *t)
 {
-	uint64_t receive = atomic_load_explicit(&t->lane->end[t->side ^ 1].rcvbuf, memory_order_relaxed);
+	uint64_t receive = atomic_load_explicit(&slot_lane(t)->end[t->side ^ 1].rcvbuf, memory_order_relaxed);
 	uint64_t limit = (t->sndbuf ? t->sndbuf : 2621440) + (receive ? receive : 2621440);
 	return limit < (uint64_t)options.ring_max ? limit : (uint64_t)options.ring_max;
 }

@@ -238,7 +238,7 @@ static void last(struct sock *s, void *arg)
 	(void)arg;
 	struct slot *t = s->slot;
 	/* The lane of a slot may be of a link that our parent made after the fork: only with a link of ours it is mapped. */
-	struct link_lane *lane = t && s->link ? t->lane : NULL;
+	struct link_lane *lane = t && s->link ? slot_lane(t) : NULL;
 	if (!lane)
 		return;
 	/* Other threads may still run: no lock is taken and nothing that they use goes away. */

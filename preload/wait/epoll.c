@@ -42,7 +42,7 @@ static int collect(struct waitset *w, struct epoll_event *out, int max)
 		struct sock *s = i->sock;
 		struct slot *t = s->slot;
 		bool edge = i->events & EPOLLET;
-		uint64_t seen = edge && s->link && t->lane ? sock_incoming(t) : 0; /* before readiness: a later arrival is a new edge */
+		uint64_t seen = edge && s->link && slot_lane(t) ? sock_incoming(t) : 0; /* before readiness: a later arrival is a new edge */
 		uint32_t now = sock_ready(s);
 		/* The marker is in the kernel, behind at most kernel bytes. Level-triggered the kernel says so itself, once it
 		 * has come: a writer may be stopped before it. */

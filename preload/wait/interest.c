@@ -306,7 +306,7 @@ static void to_hidden(struct interest *i, bool swallow)
 		s->kernel_events &= ~(EPOLLIN | EPOLLOUT | EPOLLPRI);
 		i->fresh = 0;
 	}
-	atomic_fetch_or(&s->slot->lane->end[s->slot->side].waiters, 1ull << w->waker->word);
+	atomic_fetch_or(&slot_lane(s->slot)->end[s->slot->side].waiters, 1ull << w->waker->word);
 	interest_enqueue(i);
 	if (w->native_inside)
 		waker_poke(w->waker); /* they sleep in a set that had no lane member */
@@ -379,8 +379,8 @@ void waitset_wants_room(struct sock *s)
 
 void waitset_kick(struct sock *s)
 {
-	if (!alone() && s->slot && s->link && s->slot->lane)
-		waker_poke_words(atomic_load(&s->slot->lane->end[s->slot->side].waiters));
+	if (!alone() && s->slot && s->link && slot_lane(s->slot))
+		waker_poke_words(atomic_load(&slot_lane(s->slot)->end[s->slot->side].waiters));
 	if (!s->interests)
 		return;
 	bool locked = sets_lock();
@@ -493,4 +493,15 @@ void waitset_replaced(struct sock *s)
 			real.epoll_ctl(i->set->fd, EPOLL_CTL_ADD, i->number, &e);
 	}
 	sets_unlock(locked);
+}
+
+bool waitset_kept(struct sock *s)
+{
+	bool kept = false, locked = sets_lock();
+	for (struct interest *i = s->interests; i && !kept; i = i->next_of_sock) {
+		int flags = real.fcntl(i->set->fd, F_GETFD);
+		kept = flags >= 0 && !(flags & FD_CLOEXEC);
+	}
+	sets_unlock(locked);
+	return kept;
 }

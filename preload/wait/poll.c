@@ -118,7 +118,7 @@ static int lane_poll(struct poll_set *p, uint64_t ns, const sigset_t *mask)
 			struct sock *s = p->socks[i];
 			if (!s || !s->link)
 				continue;
-			_Atomic uint64_t *waiters = &s->slot->lane->end[s->slot->side].waiters;
+			_Atomic uint64_t *waiters = &slot_lane(s->slot)->end[s->slot->side].waiters;
 			link_announce(s->link, w->word);
 			if (!(atomic_load(waiters) & 1ull << w->word))
 				atomic_fetch_or(waiters, 1ull << w->word);

@@ -115,7 +115,7 @@ int wait_sock(struct sock *s, int fd, uint32_t events, uint64_t deadline, bool *
 	if (w) {
 		link_announce(s->link, w->word);
 		uint64_t bit = 1ull << w->word;
-		_Atomic uint64_t *waiters = &t->lane->end[t->side].waiters;
+		_Atomic uint64_t *waiters = &slot_lane(t)->end[t->side].waiters;
 		if (!(atomic_load(waiters) & bit))
 			atomic_fetch_or(waiters, bit);
 		if (events & EPOLLOUT && t->tx.mode == MODE_LANE)

@@ -58,6 +58,8 @@ void waitset_replacing(struct sock *s, bool in_sets);
 void waitset_replaced(struct sock *s);
 /* Local news of a socket (another thread took bytes from the kernel, a shutdown): its sets look again. */
 void waitset_kick(struct sock *s);
+/* Is it a member of a set that stays open over an exec? */
+bool waitset_kept(struct sock *s);
 struct waitset *waitset_of(int epfd);
 /* Around a call on it, where the process has more than one thread: it is not given back meanwhile. */
 void waitset_enter(struct waitset *w);
