@@ -175,7 +175,7 @@ static int take_bell(struct link *l, int *fds, int n)
 	void *e = mmap(NULL, sizeof(struct link_epochs), PROT_READ, MAP_SHARED, fds[0], 0);
 	if (e == MAP_FAILED)
 		return -errno;
-	quiet_close(fds[0]);
+	l->epochs_fd = link_keep(fds[0]);
 	l->peer_bell = fdtab_own(fds[1]);
 	l->peer_epochs = e;
 	l->complete = 1;
@@ -224,7 +224,7 @@ int link_knock(const struct registry_hit *hit, struct link **ret)
 	r = send_message(fd, &m, fds, 3);
 	if (r < 0)
 		goto fail;
-	quiet_close(mem);
+	l->memory = link_keep(mem);
 	l->socket = fdtab_own(fd);
 	l->peer = hit->process;
 	l->lanes_open = 1; /* the caller's */
@@ -254,7 +254,7 @@ static int adopt(int fd, struct link_msg *m, int *fds, int n)
 	}
 	if (l->header->magic != LINK_MAGIC || l->header->version != LINK_VERSION || l->header->lanes != LINK_LANES)
 		goto fail;
-	quiet_close(fds[0]);
+	l->memory = link_keep(fds[0]);
 	fds[0] = -1;
 	r = take_bell(l, fds + 1, n - 1);
 	if (r < 0)

@@ -31,7 +31,7 @@ struct link *link_new(void)
 	l->by_lane = (struct sock **)(m + size);
 	l->closing = (uint16_t *)(m + size + lanes);
 	l->serial = ++serial;
-	l->socket = -1;
+	l->socket = l->memory = l->epochs_fd = -1;
 	l->peer_bell = -1;
 	for (int i = 0; i < LINK_WAITERS; i++)
 		l->peer_wakefd[i] = -1;
@@ -43,6 +43,8 @@ void link_discard(struct link *l)
 	for (int w = 0; w < LINK_WAITERS; w++)
 		fdtab_disown(l->peer_wakefd[w]);
 	fdtab_disown(l->peer_bell);
+	fdtab_disown(l->memory);
+	fdtab_disown(l->epochs_fd);
 	if (l->peer_epochs)
 		munmap((void *)l->peer_epochs, sizeof(*l->peer_epochs));
 	if (l->header)
@@ -74,13 +76,26 @@ void link_enter(struct link *l)
 	USE(links_open, 1);
 	USE(ring_reserved, LINK_SIZE);
 }
-bool link_fd_room(void)
+
+static uint64_t fd_budget(void)
 {
 	struct rlimit limit;
-	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
-		return true;
-	uint64_t budget = limit.rlim_max / 4 < OWN_FDS_MAX ? limit.rlim_max / 4 : OWN_FDS_MAX;
-	return IN_USE(own_fds) + 4 <= budget;
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_max / 4 > OWN_FDS_MAX)
+		return OWN_FDS_MAX;
+	return limit.rlim_max / 4;
+}
+
+bool link_fd_room(void)
+{
+	return IN_USE(own_fds) + 4 <= fd_budget();
+}
+
+int link_keep(int fd)
+{
+	if (IN_USE(own_fds) <= fd_budget() / 4)
+		return fdtab_own(fd);
+	quiet_close(fd);
+	return -1;
 }
 
 int link_to(const struct registry_hit *hit, struct link **ret)

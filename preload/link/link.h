@@ -26,6 +26,7 @@ struct link {
 	struct link_lane *lane;
 	uint8_t *rings;
 	int socket;              /* to the peer */
+	int memory, epochs_fd;   /* what the mapping and peer_epochs are of, for an image that we exec; -1 not kept */
 	const struct link_epochs *_Atomic peer_epochs;
 	_Atomic int peer_bell;   /* wakes whoever sleeps in the peer's family */
 	_Atomic int peer_wakefd[LINK_WAITERS];           /* wakes one word; -1 none */

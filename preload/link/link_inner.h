@@ -15,6 +15,8 @@ int link_map(struct link *l, int fd);
 void link_enter(struct link *l);
 /* Is there room for the descriptors of one more link? */
 bool link_fd_room(void);
+/* A descriptor that only an image after us needs becomes ours where that leaves room for links; -1: it was closed. */
+int link_keep(int fd);
 /* Acceptor: a new link to that process, held for one lane; as link_to. */
 int link_knock(const struct registry_hit *hit, struct link **ret);
 /* Nobody can knock any more: another identity follows. */

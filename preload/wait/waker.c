@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #ifndef F_SEAL_FUTURE_WRITE
@@ -22,7 +23,8 @@
 #endif
 
 static struct link_epochs *epochs; /* shared by the family: mapped before any fork that matters */
-static int epochs_fd = -1, bell = -1;
+static int epochs_fd = -1, bell = -1; /* what peers get */
+static int epochs_write = -1;         /* to map them again after an exec; -1: nobody can */
 pthread_mutex_t waker_epochs_lock = PTHREAD_MUTEX_INITIALIZER; /* making them */
 static struct waker wakers[LINK_WAITERS]; /* this process's own, by word; eventfd 0 none */
 static _Atomic uint64_t own_words;
@@ -50,6 +52,13 @@ static int wakefd(void)
 	return fd;
 }
 
+static int open_again(int fd)
+{
+	char path[32];
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return quiet_open(path, O_RDONLY | O_CLOEXEC);
+}
+
 /* Once for the whole family: a link that was made over a second memory would be woken by words that nobody stores. */
 static struct link_epochs *epochs_new(void)
 {
@@ -62,10 +71,14 @@ static struct link_epochs *epochs_new(void)
 	int ring = wakefd();
 	if (ring >= 0 && ftruncate(fd, sizeof(struct link_epochs)) == 0)
 		map = mmap(NULL, sizeof(struct link_epochs), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	/* FUTURE_WRITE: our mapping stays writable, nobody can make another; without it (before 5.1) a peer could
-	 * keep us asleep */
-	if (map == MAP_FAILED ||
-	    real.fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) < 0) {
+	/* A peer that could write here could keep us asleep. It gets a descriptor for reading, of a file that only its owner may
+	 * open; an image that we exec maps the one for writing. Without /proc: FUTURE_WRITE (5.1), our mapping stays
+	 * writable and nobody, no later image of ours either, can make another. */
+	int reading = map == MAP_FAILED || fchmod(fd, 0600) < 0 ? -1 : open_again(fd);
+	if (map == MAP_FAILED || real.fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL |
+					    (reading < 0 ? F_SEAL_FUTURE_WRITE : 0)) < 0) {
+		if (reading >= 0)
+			quiet_close(reading);
 		if (map != MAP_FAILED)
 			munmap(map, sizeof(struct link_epochs));
 		if (ring >= 0)
@@ -74,8 +87,39 @@ static struct link_epochs *epochs_new(void)
 		return NULL;
 	}
 	bell = fdtab_own(ring);
-	epochs_fd = fdtab_own(fd);
+	if (reading >= 0)
+		epochs_write = fdtab_own(fd);
+	epochs_fd = fdtab_own(reading >= 0 ? reading : fd);
 	return map;
+}
+
+bool waker_portable(struct waker_image *ret)
+{
+	*ret = (struct waker_image){epochs_write, epochs_fd, bell};
+	return !epochs || epochs_write >= 0;
+}
+
+int waker_adopt(const struct waker_image *from)
+{
+	struct stat st;
+	if (from->epochs < 0)
+		return 0;
+	if (fstat(from->epochs, &st) < 0 || (uint64_t)st.st_size != sizeof(struct link_epochs))
+		return -EPROTO;
+	void *map = mmap(NULL, sizeof(struct link_epochs), PROT_READ | PROT_WRITE, MAP_SHARED, from->epochs, 0);
+	if (map == MAP_FAILED)
+		return -errno;
+	epochs = map;
+	epochs_write = from->epochs;
+	epochs_fd = from->epochs_read;
+	bell = from->bell;
+	/* Words of the image before: nobody sleeps on them any more. */
+	for (int w = 0; w < LINK_WAITERS; w++)
+		if (family->waiter_pid[w] == getpid()) {
+			family->waiter_pid[w] = 0;
+			atomic_fetch_and(&family->waiters_used, ~(1ull << w));
+		}
+	return 0;
 }
 
 struct link_epochs *waker_epochs(int *ret_fd, int *ret_bell)

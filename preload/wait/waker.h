@@ -19,6 +19,13 @@ struct waker {
 
 /* The family's epochs and bell, made at the first call; NULL: no memory, no acceleration. Descriptors for handing on. */
 struct link_epochs *waker_epochs(int *ret_fd, int *ret_bell);
+/* For the image after an exec: the same by descriptors, {-1, -1, -1} where there are none yet. False: it cannot have them. */
+struct waker_image {
+	int32_t epochs, epochs_read, bell;
+};
+bool waker_portable(struct waker_image *ret);
+/* There, the descriptors are marked as ours. 0 or -errno. */
+int waker_adopt(const struct waker_image *from);
 /* A word of this process; sharing one when none is free. NULL: no fd or no memory. */
 struct waker *waker_new(void);
 void waker_free(struct waker *w);
