@@ -1,8 +1,10 @@
 /* The write model of a NIC's queues: what changing channels or rings makes of queues/, XPS and RPS, interrupts and their affinity.
  *
  * virtio_net keeps its interrupts, one a queue up to the device's maximum, and spreads affinity and XPS itself (drivers/net/virtio_net.c,
- * virtnet_set_affinity). Other drivers free their interrupts and request as many as there are queues: the numbers are the lowest that are free
- * (kernel/irq/irqdesc.c, irq_find_free_area), the affinity is the default again, XPS is none. Drivers that set XPS or hints of their own differ. */
+ * virtnet_set_affinity). Other drivers free their interrupts and request as many as there are queues. One that has counted something stays as
+ * a number that nobody requested (its line in /proc/interrupts has no name: kernel/irq/proc.c, show_interrupts); others go. New numbers are
+ * the lowest that are free (kernel/irq/irqdesc.c, irq_find_free_area). The affinity is the default again, XPS is none. Drivers that set XPS
+ * or hints of their own differ. */
 #include "agent/sys/cleanup.h"
 #include "agent/sys/model.h"
 #include "agent/sys/model_rules.h"
@@ -16,6 +18,7 @@
 #include <sys/stat.h>
 
 struct nic {
+	const char *name;
 	char *queues;  /* folder of rx-N and tx-N */
 	char *irqs;    /* msi_irqs of its device; NULL: the tree has none */
 	unsigned rx, tx; /* wanted */
@@ -138,31 +141,34 @@ struct irq {
 
 static bool is_control(const char *action)
 {
-	static const char *const patterns[] = {"*mgmnt*", "*-config*", "*misc*", "*async*", "*mailbox*", "*aeq*", "*ctrl*", "*control*",
-					       "*admin*", "*hwc*",     "*event*", "*adminq*"};
+	static const char *const patterns[] = {"*mgmnt*", "*-config*", "*misc*", "*async*", "*mailbox*", "*ctrl*", "*control*",
+					       "*admin*", "*hwc*",     "*event*", "*common*",
+					       "*mbx*",    "*[ac]eq*"};
 
 	for (size_t i = 0; i < sizeof(patterns) / sizeof(*patterns); i++)
-		if (!fnmatch(patterns[i], action, 0))
+		if (!fnmatch(patterns[i], action, FNM_CASEFOLD))
 			return true;
 	return false;
 }
 
-/* Where the queue's number stands: the last run of digits, before a device's address ("mlx5_comp3@pci:0000:08:00.0"). */
-static const char *queue_digits(const char *action, size_t *ret_len)
+/* Where the queue's number stands: the last run of digits, before a device's address ("mlx5_comp3@pci:0000:08:00.0") and not in the name of the
+ * interface ("enp1s0f1" alone is ixgbe's interrupt for all else). */
+static const char *queue_digits(const struct nic *n, const char *action, size_t *ret_len)
 {
-	size_t end = strcspn(action, "@");
+	const char *name = strstr(action, n->name);
+	size_t end = strcspn(action, "@"), floor = name ? (size_t)(name - action) + strlen(n->name) : 0;
 
-	while (end && !isdigit((unsigned char)action[end - 1]))
+	while (end > floor && !isdigit((unsigned char)action[end - 1]))
 		end--;
 	size_t begin = end;
 
-	while (begin && isdigit((unsigned char)action[begin - 1]))
+	while (begin > floor && isdigit((unsigned char)action[begin - 1]))
 		begin--;
 	*ret_len = end - begin;
 	return action + begin;
 }
 
-static int take_action(struct sys *s, struct irq *irq)
+static int take_action(struct sys *s, const struct nic *n, struct irq *irq)
 {
 	char **names = NULL;
 	int r = sys_list(s, &names, "/proc/irq/%u", irq->irq);
@@ -174,7 +180,7 @@ static int take_action(struct sys *s, struct irq *irq)
 	for (char **name = names; *name; name++)
 		if (sys_is_dir(s, "/proc/irq/%u/%s", irq->irq, *name)) {
 			size_t len;
-			const char *digits = queue_digits(*name, &len);
+			const char *digits = queue_digits(n, *name, &len);
 
 			snprintf(irq->action, sizeof(irq->action), "%s", *name);
 			if (len && len < 6 && !is_control(*name))
@@ -210,12 +216,22 @@ static int queue_irqs(struct sys *s, const struct nic *n, struct irq **ret, size
 
 		irq->irq = (unsigned)strtoul(names[i], NULL, 10);
 		/* msi_irqs lists vectors that nobody requested too. */
-		if (!take_action(s, irq) && irq->queue >= 0)
+		if (!take_action(s, n, irq) && irq->queue >= 0)
 			have++;
 	}
 	sys_list_free(names);
 	if (r < 0)
 		return r;
+	/* Where some are named after the interface, the others are the device's own. */
+	bool named = false;
+	size_t kept = 0;
+
+	for (size_t i = 0; i < have; i++)
+		named |= strstr(irqs[i].action, n->name) != NULL;
+	for (size_t i = 0; i < have; i++)
+		if (!named || strstr(irqs[i].action, n->name))
+			irqs[kept++] = irqs[i];
+	have = kept;
 	*ret = irqs;
 	*ret_n = have;
 	return 0;
@@ -229,151 +245,134 @@ static int default_affinity(struct sys *s, struct cpumask *ret)
 	return r == -ENOENT ? model_cpu_set(s, "online", ret) : r < 0 ? r : cpumask_parse_hex(text, ret);
 }
 
-/* ---- /proc/interrupts ---- */
+/* ---- as many interrupts as queues ---- */
 
-/* Lines are kept by number and name: a count goes on as long as the interrupt is the same. */
-static int edit_interrupts(struct sys *s, unsigned irq, const char *add_like, const char *action)
+static int release_irq(struct sys *s, const struct nic *n, struct interrupts *lines, const struct irq *irq)
 {
-	_cleanup_free_ char *text = NULL, *changed = NULL;
-	size_t len;
-	int r = sys_read(s, "/proc/interrupts", &text, NULL);
+	_cleanup_free_ char *vector = NULL;
+	char path[64 + NAME_MAX];
+	bool counted = interrupts_remove(lines, irq->irq, irq->action);
 
-	if (r < 0)
-		return r == -ENOENT ? 0 : r;
-	FILE *f = open_memstream(&changed, &len);
+	if (counted)
+		snprintf(path, sizeof(path), "/proc/irq/%u/%s", irq->irq, irq->action);
+	else
+		snprintf(path, sizeof(path), "/proc/irq/%u", irq->irq);
+	int r = tree_remove(s, path);
 
-	if (!f)
-		return -ENOMEM;
-	bool placed = !add_like;
-
-	for (char *line = text; *line;) {
-		size_t n = strcspn(line, "\n");
-		unsigned number;
-		bool numbered = sscanf(line, " %u:", &number) == 1 && memchr(line, ':', n);
-
-		if (!placed && line != text && (!numbered || number > irq)) {
-			fprintf(f, "%s%s\n", add_like, action);
-			placed = true;
-		}
-		if (!numbered || number != irq)
-			fprintf(f, "%.*s\n", (int)n, line);
-		line += n + (line[n] == '\n');
-	}
-	if (!placed)
-		fprintf(f, "%s%s\n", add_like, action);
-	if (fclose(f) != 0)
-		return -ENOMEM;
-	return tree_put(s, "/proc/interrupts", changed);
+	if (r < 0 || counted)
+		return r;
+	return asprintf(&vector, "%s/%u", n->irqs, irq->irq) < 0 ? -ENOMEM : tree_remove(s, vector);
 }
 
-/* The line of an interrupt with another number, its counts zero, without the action: what a new one's begins with. */
-static int line_like(struct sys *s, const struct irq *like, unsigned irq, char **ret)
+/* One of the device's that nobody requested, else the lowest number that is free from here on. */
+static int choose_number(struct sys *s, const struct nic *n, unsigned from, unsigned *ret)
 {
-	_cleanup_free_ char *text = NULL, *out = NULL;
-	int r = sys_read(s, "/proc/interrupts", &text, NULL);
+	char **names = NULL;
+	int r = sys_list(s, &names, "%s", n->irqs);
 
 	if (r < 0)
-		return r == -ENOENT ? 0 : r;
-	for (char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {
-		unsigned number;
-		size_t n = strcspn(line, "\n"), alen = strlen(like->action);
+		return r;
+	*ret = 0;
+	for (char **name = names; *name && !*ret; name++) {
+		struct irq irq = {.irq = (unsigned)strtoul(*name, NULL, 10)};
 
-		if (sscanf(line, " %u:", &number) != 1 || number != like->irq || n < alen ||
-		    strncmp(line + n - alen, like->action, alen))
-			continue;
-		char *colon = memchr(line, ':', n), *p;
-
-		if (!colon || asprintf(&out, "%*u%.*s", (int)(colon - line), irq, (int)(n - alen - (size_t)(colon - line)), colon) < 0)
-			return colon ? -ENOMEM : 0;
-		/* Each count is a column of blanks and digits; the first word that is no number ends them. */
-		for (p = strchr(out, ':') + 1;;) {
-			char *begin = p + strspn(p, " ");
-			size_t digits = strspn(begin, "0123456789");
-
-			if (!digits || (begin[digits] && begin[digits] != ' '))
-				break;
-			memset(begin, ' ', digits - 1);
-			begin[digits - 1] = '0';
-			p = begin + digits;
-		}
-		*ret = take_ptr(out);
-		return 0;
+		if (!take_action(s, n, &irq) && !irq.action[0])
+			*ret = irq.irq;
 	}
+	sys_list_free(names);
+	if (*ret)
+		return 0;
+	while (sys_is_dir(s, "/proc/irq/%u", from))
+		from++;
+	*ret = from;
 	return 0;
 }
 
-static int remove_irq(struct sys *s, const struct nic *n, const struct irq *irq)
+static int request_irq(struct sys *s, const struct nic *n, struct interrupts *lines, const struct irq *like, unsigned queue,
+		       const struct cpumask *affinity)
 {
-	char path[PATH_MAX];
-
-	snprintf(path, sizeof(path), "/proc/irq/%u", irq->irq);
-	int r = tree_remove(s, path);
-
-	if (!r && snprintf(path, sizeof(path), "%s/%u", n->irqs, irq->irq) < (int)sizeof(path))
-		r = tree_remove(s, path);
-	return r < 0 ? r : edit_interrupts(s, irq->irq, NULL, NULL);
-}
-
-static int make_irq(struct sys *s, const struct nic *n, const struct irq *like, unsigned irq, unsigned queue)
-{
-	_cleanup_free_ char *line = NULL, *action = NULL, *to = NULL;
-	char path[PATH_MAX], like_path[PATH_MAX];
+	_cleanup_free_ char *action = NULL, *folder = NULL, *vector = NULL, *like_vector = NULL;
+	char path[64], like_path[64];
+	unsigned irq;
 	size_t len;
-	const char *digits = queue_digits(like->action, &len);
-	int r = 0;
+	const char *digits = queue_digits(n, like->action, &len);
+	int r = choose_number(s, n, like->irq, &irq);
 
-	if (asprintf(&action, "%.*s%u%s", (int)(digits - like->action), like->action, queue, digits + len) < 0)
-		return -ENOMEM;
+	if (r < 0)
+		return r;
 	snprintf(like_path, sizeof(like_path), "/proc/irq/%u", like->irq);
 	snprintf(path, sizeof(path), "/proc/irq/%u", irq);
-	r = copy_folder(s, like_path, path, 0);
-	if (!r && asprintf(&to, "%s/%s", path, action) < 0)
-		r = -ENOMEM;
-	/* copy_folder goes no deeper here, so the like one's own action was not made. */
+	if (asprintf(&action, "%.*s%u%s", (int)(digits - like->action), like->action, queue, digits + len) < 0 ||
+	    asprintf(&folder, "%s/%s", path, action) < 0 || asprintf(&vector, "%s/%u", n->irqs, irq) < 0 ||
+	    asprintf(&like_vector, "%s/%u", n->irqs, like->irq) < 0)
+		return -ENOMEM;
+	if (!sys_is_dir(s, "%s", path))
+		r = copy_folder(s, like_path, path, 0);
+	if (!r && !sys_exists(s, "%s", vector))
+		r = copy_file(s, like_vector, vector, "");
 	if (!r)
-		r = tree_make_folder(s, to);
-	snprintf(like_path, sizeof(like_path), "%s/%u", n->irqs, like->irq);
-	snprintf(path, sizeof(path), "%s/%u", n->irqs, irq);
+		r = tree_make_folder(s, folder);
 	if (!r)
-		r = copy_file(s, like_path, path, "");
-	if (!r)
-		r = line_like(s, like, irq, &line);
-	return r < 0 || !line ? r : edit_interrupts(s, irq, line, action);
+		r = interrupts_add(lines, irq, action, like->irq, like->action);
+	return r < 0 ? r : model_put_affinity(s, irq, affinity);
 }
 
-static unsigned free_number(struct sys *s, unsigned from)
+/* Numbers that the names of a device's interrupts run to for so many queue pairs: gve counts both directions through. */
+static unsigned names_for(const struct irq *irqs, size_t count, unsigned before, unsigned now)
 {
-	while (sys_is_dir(s, "/proc/irq/%u", from))
-		from++;
-	return from;
+	unsigned named = 0;
+
+	for (size_t i = 0; i < count; i++)
+		if ((unsigned)irqs[i].queue >= named)
+			named = (unsigned)irqs[i].queue + 1;
+	return before && named > before && named % before == 0 ? named / before * now : now;
+}
+
+static bool is_managed(struct sys *s, unsigned irq)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/irq/%u", irq);
+	return json_object_get_boolean(capture_hint(s, path, "managed"));
 }
 
 /* As many interrupts as there are queues. Those of the queues that stay have the same numbers and lose what was set on them. */
 static int renumber(struct sys *s, const struct nic *n, struct irq *irqs, size_t count)
 {
 	struct cpumask def = {0};
-	unsigned before = n->rx_before > n->tx_before ? n->rx_before : n->tx_before, now = n->rx > n->tx ? n->rx : n->tx;
-	unsigned free_from = count ? irqs[0].irq : 0;
+	unsigned pairs = n->rx > n->tx ? n->rx : n->tx, pairs_before = n->rx_before > n->tx_before ? n->rx_before : n->tx_before;
+	unsigned now = names_for(irqs, count, pairs_before, pairs), before = names_for(irqs, count, pairs_before, pairs_before);
+	struct interrupts *lines = NULL;
 	int r = default_affinity(s, &def);
 
+	if (!r)
+		r = interrupts_load(s, &lines);
 	for (size_t i = 0; !r && i < count; i++) {
-		if ((unsigned)irqs[i].queue < now) {
+		if ((unsigned)irqs[i].queue >= now)
+			r = release_irq(s, n, lines, &irqs[i]);
+		else if (!is_managed(s, irqs[i].irq))
 			r = model_put_affinity(s, irqs[i].irq, &def);
-			continue;
-		}
-		r = remove_irq(s, n, &irqs[i]);
 	}
-	/* Each name that queue 0 has, for each queue more: one for both directions, or one each. */
-	for (unsigned queue = before; !r && queue < now; queue++)
-		for (size_t i = 0; !r && i < count; i++) {
-			if (irqs[i].queue)
-				continue;
-			unsigned irq = free_number(s, free_from);
+	/* Each name that queue 0 has, for each queue more: one for both directions, or one each. Those of a queue stand together, or all of a
+	 * direction do: the numbers of queue 0's tell. */
+	size_t names = 0;
+	unsigned first = 0, last = 0;
 
-			r = make_irq(s, n, &irqs[i], irq, queue);
-			if (!r)
-				r = model_put_affinity(s, irq, &def);
+	for (size_t i = 0; i < count; i++)
+		if (!irqs[i].queue) {
+			first = names ? first : irqs[i].irq;
+			last = irqs[i].irq;
+			names++;
 		}
+	bool together = last - first + 1 == names;
+
+	for (unsigned outer = together ? before : 0; !r && outer < (together ? now : 1); outer++)
+		for (size_t i = 0; !r && i < count; i++)
+			for (unsigned queue = together ? outer : before; !r && !irqs[i].queue && queue < (together ? outer + 1 : now); queue++)
+				r = request_irq(s, n, lines, &irqs[i], queue, &def);
+	if (!r)
+		r = interrupts_store(s, lines);
+	interrupts_free(lines);
 	cpumask_free(&def);
 	return r;
 }
@@ -433,6 +432,8 @@ static int find_nic(struct sys *s, const char *ifname, struct nic *n)
 {
 	_cleanup_free_ char *device = NULL, *driver = NULL;
 	char path[64];
+
+	n->name = ifname;
 	int r = sys_realpath(s, &n->queues, "/sys/class/net/%s/queues", ifname);
 
 	if (r < 0)

@@ -30,6 +30,16 @@ int model_format_mask(struct sys *s, const char *path, const struct cpumask *m, 
 /* Affinity of an IRQ as the kernel keeps it: both forms, and the effective CPU. */
 int model_put_affinity(struct sys *s, unsigned irq, const struct cpumask *m);
 
+/* model_interrupts.c: lines of /proc/interrupts. */
+struct interrupts;
+int interrupts_load(struct sys *s, struct interrupts **ret); /* a tree without the file has no lines */
+int interrupts_store(struct sys *s, const struct interrupts *l);
+void interrupts_free(struct interrupts *l); /* NULL is fine */
+/* Requested: its old line with a name, or one like another's with counts of zero. */
+int interrupts_add(struct interrupts *l, unsigned irq, const char *action, unsigned like, const char *like_action);
+/* Freed: its line goes, or stays without a name where it has counted something (true). */
+bool interrupts_remove(struct interrupts *l, unsigned irq, const char *action);
+
 /* "a/b/c" -> "a/b/NAME" */
 int model_beside(const char *path, const char *name, char **ret);
 #endif

@@ -100,7 +100,23 @@ tests_unit_preload_nothing_la_SOURCES = tests/unit/preload_nothing.c
 tests_unit_preload_nothing_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
 
 # The agent's.
+check_PROGRAMS += tests/unit/sys_probe
+tests_unit_sys_probe_SOURCES = tests/unit/sys_probe.c
+tests_unit_sys_probe_LDADD = libagent.la
+
 if HAVE_CMOCKA
+check_PROGRAMS += tests/unit/test_cpumask
+TESTS += tests/unit/test_cpumask
+tests_unit_test_cpumask_SOURCES = tests/unit/test_cpumask.c
+tests_unit_test_cpumask_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_cpumask_LDADD = libagent.la $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_sys
+TESTS += tests/unit/test_sys
+tests_unit_test_sys_SOURCES = tests/unit/test_sys.c tests/unit/tree.h
+tests_unit_test_sys_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_sys_LDADD = libagent.la $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_yaml
 TESTS += tests/unit/test_yaml
 tests_unit_test_yaml_SOURCES = tests/unit/test_yaml.c
