@@ -55,12 +55,14 @@ EXPORT int close(int fd)
 {
 	ENSURE_REAL();
 	uintptr_t e = fdtab_get(fd);
-	if (likely(!e) || self_thread.vfork_child)
+	if (likely(!e))
 		return real.close(fd);
 	if (fd_kind(e) == FD_OWN) {
 		errno = EBADF; /* the program never opened it */
 		return -1;
 	}
+	if (self_thread.vfork_child)
+		return real.close(fd);
 	int saved = errno, quiet = quiet_begin();
 	number_forget(fd, e);
 	quiet_end(quiet);
@@ -70,7 +72,7 @@ EXPORT int close(int fd)
 
 static int without_ours(unsigned first, unsigned last, int flags)
 {
-	if (first > last || flags & ~(int)CLOSE_RANGE_UNSHARE || self_thread.vfork_child)
+	if (first > last || flags & ~(int)CLOSE_RANGE_UNSHARE)
 		return real.close_range ? real.close_range(first, last, flags) : (errno = ENOSYS, -1);
 	/* Our own descriptors lie high and few: the ranges between them go to the kernel. */
 	unsigned from = first;
@@ -80,7 +82,8 @@ static int without_ours(unsigned first, unsigned last, int flags)
 		if (!e)
 			continue;
 		if (fd_kind(e) != FD_OWN) {
-			number_forget(fd, e);
+			if (!self_thread.vfork_child)
+				number_forget(fd, e);
 			continue;
 		}
 		if (fd > from)
@@ -101,10 +104,7 @@ EXPORT int close_range(unsigned first, unsigned last, int flags)
 EXPORT void closefrom(int first)
 {
 	ENSURE_REAL();
-	if (self_thread.vfork_child)
-		real.closefrom(first);
-	else
-		close_range(first < 0 ? 0 : first, UINT_MAX, 0);
+	close_range(first < 0 ? 0 : first, UINT_MAX, 0);
 }
 
 /* What a number means, held over the kernel's call that makes another one for it: a thread that closes it meanwhile must
@@ -148,12 +148,8 @@ static void also(const struct meaning *m, int fd, int r)
 {
 	if (r < 0)
 		return;
-	if (self_thread.vfork_child) {
-		/* no table is written; the copy is for the program that the child becomes */
-		if (m->s && m->s->slot)
-			switch_leave(m->s, fd, REASON_PASSED);
-		return;
-	}
+	if (self_thread.vfork_child)
+		return; /* no table is written; the copy is for the program that the child becomes: exec finds it */
 	number_fresh(r);
 	if (m->s)
 		sock_dup(m->s, r);

@@ -1,5 +1,6 @@
 /* What happens before main: a list, in order. Nothing else happens before the first TCP connection. */
 #include "preload/init.h"
+#include "preload/proc/handover.h"
 #include "preload/real.h"
 #include "preload/state.h"
 
@@ -12,4 +13,5 @@ __attribute__((constructor(101))) static void construct(void)
 	process_remember_environment();     /* a program that clears it (nginx) gets it back at exec */
 	const char *name = program_invocation_short_name;
 	strncpy(program_name, name ? name : "?", sizeof(program_name) - 1);
+	handover_adopt();                   /* connections that came over an exec */
 }

@@ -15,9 +15,12 @@ libhasten_la_SOURCES = \
 	preload/io.c preload/io.h preload/io_inner.h preload/receive.c \
 	preload/lane/fault.c preload/lane/lane.c preload/lane/lane.h preload/lane/shm.c \
 	preload/leave.c \
-	preload/link/format.h preload/link/knock.c preload/link/link.c preload/link/link.h preload/link/link_inner.h \
-	preload/link/ring.c preload/link/ring.h \
-	preload/proc/clone.c preload/proc/creds.c preload/proc/locks.c preload/proc/locks.h preload/proc/dl.c preload/proc/exec.c preload/proc/inside.c preload/proc/inside.h preload/proc/limits.c preload/proc/limits.h preload/proc/process.c preload/proc/process.h preload/proc/signal.c \
+	preload/link/format.h preload/link/inherit.c preload/link/inherit.h preload/link/knock.c preload/link/link.c preload/link/link.h \
+	preload/link/link_inner.h preload/link/ring.c preload/link/ring.h \
+	preload/proc/adopt.c preload/proc/adopt.h preload/proc/clone.c preload/proc/creds.c preload/proc/dl.c preload/proc/exec.c \
+	preload/proc/handover.c preload/proc/handover.h preload/proc/image.c preload/proc/image.h preload/proc/inside.c preload/proc/inside.h \
+	preload/proc/limits.c preload/proc/limits.h preload/proc/locks.c preload/proc/locks.h preload/proc/process.c preload/proc/process.h \
+	preload/proc/signal.c \
 	preload/quiet.h preload/real.c preload/real.h \
 	preload/relay.c preload/relay.h preload/relay_start.c \
 	preload/sock.c preload/sock.h \
@@ -31,7 +34,7 @@ libhasten_la_SOURCES = \
 libhasten_la_CFLAGS = $(AM_CFLAGS) -fPIC -U_FORTIFY_SOURCE -fno-semantic-interposition -ftls-model=initial-exec
 libhasten_la_LIBADD = libcommon.la
 libhasten_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -Wl,-z,now -Wl,-z,defs -Wl,-z,nodelete \
-	-Wl,-z,noexecstack -Wl,-Bsymbolic -export-symbols preload/exports
+	-Wl,-z,noexecstack -Wl,--build-id -Wl,-Bsymbolic -export-symbols preload/exports
 EXTRA_libhasten_la_DEPENDENCIES = preload/exports
 dist_doc_DATA += preload/hasten.conf.example
 

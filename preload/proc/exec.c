@@ -4,6 +4,8 @@
 #include "preload/init.h"
 #include "preload/interpose.h"
 #include "preload/link/link.h"
+#include "preload/proc/handover.h"
+#include "preload/proc/image.h"
 #include "preload/proc/limits.h"
 #include "preload/quiet.h"
 #include "preload/proc/process.h"
@@ -22,41 +24,38 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A vfork child has descriptors of its own under the parent's table. */
-static bool means(int fd, struct sock *s)
-{
-	uint64_t cookie = 0;
-	socklen_t len = sizeof(cookie);
-	return real.getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &len) == 0 && cookie == s->slot->cookie;
-}
+struct leaving {
+	const struct handover *h;    /* what goes over stays as it is; NULL nothing does */
+	bool both;                   /* directions; else what is received */
+};
 
-/* Descriptors that the next image would keep leave us: it does not know of the lane. */
-static void leave_kept(struct sock *s, void *arg)
+/* Descriptors that the next image would keep leave us where it does not know of the lane. */
+static void leave_kept(struct sock *s, int fd, void *arg)
 {
-	bool both = *(bool *)arg;
+	const struct leaving *l = arg;
 	if (!s->slot || !sock_watched(s))
 		return;
-	for (int fd = 0; fd <= fdtab_highest; fd++) {
-		if (fdtab_sock(fd) != s || (self_thread.vfork_child && !means(fd, s)))
-			continue;
-		int flags = real.fcntl(fd, F_GETFD);
-		if (flags >= 0 && !(flags & FD_CLOEXEC)) {
-			if (both)
-				switch_leave(s, fd, REASON_PASSED);
-			else
-				switch_leave_in(s, fd);
+	for (size_t i = 0; l->h && i < l->h->n_kept; i++)
+		if (l->h->kept[i].sock == s && l->h->kept[i].goes)
 			return;
-		}
-	}
+	if (l->both)
+		switch_leave(s, fd, REASON_PASSED);
+	else
+		switch_leave_in(s, fd);
 }
 
-void exec_leave(void)
+static void leave(const struct handover *h)
 {
 	if (!family || !atomic_load(&links_any))
 		return;
 	/* Two ends of one connection may both be here: what one sends is moved before it is demoted. */
 	for (int both = 0; both < 2; both++)
-		sock_each(leave_kept, &(bool){both});
+		kept_each(leave_kept, &(struct leaving){h, both});
+}
+
+void exec_leave(void)
+{
+	leave(NULL);
 }
 
 /* The environment as the program got it: LD_PRELOAD, then ours and NetACC's, each with its end. A program that cleared
@@ -96,44 +95,54 @@ static bool has(char *const *envp, const char *entry)
 	return false;
 }
 
-/* envp with what we remember in it, where the program took LD_PRELOAD out. room: n entries. */
-static char **with_preload(char *const *envp, char **room, size_t n)
+/* envp with what we remember in it where the program took LD_PRELOAD out, and with one more entry where given. room: n
+ * entries. NULL: it does not fit. */
+static char **compose(char *const *envp, const char *more, char **room, size_t n)
 {
 	size_t k = 0;
-	if (!n_remembered || has(envp, "LD_PRELOAD="))
-		return (char **)envp;
-	for (; envp && envp[k]; k++)
-		if (k + REMEMBER_MAX + 1 > n)
-			return (char **)envp;
-		else
-			room[k] = envp[k];
-	for (uint32_t i = 0; i < n_remembered; i++)
+	bool ours = n_remembered && !has(envp, "LD_PRELOAD=");
+	for (char *const *e = envp; e && *e; e++) {
+		if (k + REMEMBER_MAX + 2 > n)
+			return NULL;
+		if (strncmp(*e, HANDOVER_VARIABLE, strlen(HANDOVER_VARIABLE)))
+			room[k++] = *e;
+	}
+	for (uint32_t i = 0; ours && i < n_remembered; i++)
 		if (!has(envp, remembered + remembered_at[i]))
 			room[k++] = remembered + remembered_at[i];
+	if (more)
+		room[k++] = (char *)more;
 	room[k] = NULL;
 	return room;
 }
 
 #define ENVIRONMENT_MAX 4096
+#define ENVIRONMENT(envp, n) ({ \
+	(n) = REMEMBER_MAX + 2; \
+	for (char *const *e_ = (envp); e_ && *e_ && (n) < ENVIRONMENT_MAX; e_++) \
+		(n)++; \
+	(char **)alloca((n) * sizeof(char *)); })
 #define WITH_PRELOAD(envp) ({ \
-	size_t n_ = REMEMBER_MAX + 1; \
-	for (char *const *e_ = (envp); e_ && *e_ && n_ < ENVIRONMENT_MAX; e_++) \
-		n_++; \
-	with_preload(envp, alloca(n_ * sizeof(char *)), n_); })
+	size_t n_; \
+	char **room_ = ENVIRONMENT(envp, n_), **with_ = compose(envp, NULL, room_, n_); \
+	with_ ? with_ : (char **)(envp); })
 
-/* Where there is nothing to execute nothing has to leave. */
-static bool nothing_there(const char *path)
+/* Where there is nothing to execute nothing has to leave. What another folder's descriptor says, or what execvp finds
+ * without a slash, is not known here. */
+static bool nothing_there(const struct exec_target *t)
 {
+	bool whole = t->path && (t->by == EXEC_PATH || (t->by == EXEC_SEARCH && strchr(t->path, '/')) ||
+				 (t->by == EXEC_AT && t->path[0] == '/'));
 	int saved = errno;
-	bool nothing = path && faccessat(AT_FDCWD, path, F_OK, AT_EACCESS) < 0 && (errno == ENOENT || errno == ENOTDIR);
+	bool nothing = whole && faccessat(AT_FDCWD, t->path, F_OK, AT_EACCESS) < 0 && (errno == ENOENT || errno == ENOTDIR);
 	errno = saved;
 	return nothing;
 }
 
-void release_slot(struct sock *s, void *arg)
+static void release_slot(struct sock *s, void *arg)
 {
 	(void)arg;
-	if (s->slot)
+	if (s->slot && !s->handed)
 		slot_release(s->slot);
 }
 
@@ -155,6 +164,8 @@ static void unlist(struct sock *s, void *arg)
 	(void)arg;
 	if (own_entry(s))
 		registry_unlisten(&s->at);
+	else if (atomic_load(&s->stage) == SOCK_PUBLISHED && s->handed)
+		sock_unpublish(s);
 	else if (atomic_load(&s->stage) == SOCK_PUBLISHED)
 		sock_plain(s, REASON_PASSED);
 }
@@ -164,13 +175,14 @@ static void list_again(struct sock *s, void *arg)
 	(void)arg;
 	if (own_entry(s))
 		registry_listen(&s->at);
+	else if (atomic_load(&s->stage) == SOCK_PUBLISHED && !sock_publish(s))
+		sock_plain(s, REASON_LIMIT);
 }
 
-/* The next image holds nothing of the family, and has no file of counters; where exec fails we are still here. In a
- * vfork child all of that is the parent's. */
+/* The next image holds nothing of the family but what goes over, and has no file of counters; where exec fails we are
+ * still here. In a vfork child all of that is the parent's. */
 static void gone(void)
 {
-	exec_leave();
 	if (self_thread.vfork_child || !family)
 		return;
 	int quiet = quiet_begin();
@@ -192,56 +204,108 @@ static void still_here(void)
 	errno = saved;
 }
 
-#define EXEC(path, call) ({ \
-	ENSURE_REAL(); \
-	bool leaves_ = !nothing_there(path); \
-	if (leaves_) \
-		gone(); \
-	int r_ = call; \
-	if (leaves_) \
-		still_here(); \
-	r_; })
-
-/* execvp looks for what has no slash in it. */
-static const char *plain_path(const char *path)
+static int call(const struct exec_target *t, char *const *argv, char *const *envp)
 {
-	return path && strchr(path, '/') ? path : NULL;
+	switch (t->by) {
+	case EXEC_PATH:
+		return real.execve(t->path, argv, envp);
+	case EXEC_SEARCH:
+		return real.execvpe(t->path, argv, envp);
+	case EXEC_FD:
+		return real.fexecve(t->fd, argv, envp);
+	case EXEC_AT:
+		break;
+	}
+	return real.execveat(t->fd, t->path, argv, envp, t->flags);
 }
 
-/* What another folder's descriptor says nothing about. */
-static const char *absolute_path(const char *path)
+#define KEPT_ON_STACK 64
+
+/* Into an image that goes on with our connections. Returns where there is none: *ret_tried says whether exec said why. */
+static void hand_over(const struct exec_target *t, char *const *argv, char *const *envp, char **room, size_t n, bool *ret_tried)
 {
-	return path && path[0] == '/' ? path : NULL;
+	struct kept kept[KEPT_ON_STACK];
+	struct handover h;
+	char path[PATH_MAX];
+	char **env = compose(envp, NULL, room, n);
+	*ret_tried = false;
+	if (!env || !handover_look(&h, kept, KEPT_ON_STACK))
+		return;
+	int saved = errno, quiet = quiet_begin();
+	bool goes = image_preloaded(t, env, path) && handover_choose(&h);
+	if (!goes)
+		log_message(LOG_DEBUG, "exec of %s: its connections go back to the kernel", t->path ? t->path : "a descriptor");
+	quiet_end(quiet);
+	errno = saved;
+	if (goes) {
+		leave(&h);
+		gone();
+		quiet = quiet_begin(); /* a handler that jumped away would leave the half of it */
+		bool ready = handover_prepare(&h);
+		quiet_end(quiet);
+		if (ready) {
+			env = compose(envp, h.variable, room, n);
+			*ret_tried = true;
+			if (t->by == EXEC_SEARCH)
+				real.execve(path, argv, env);
+			else
+				call(t, argv, env);
+		}
+		handover_undo(&h);
+		still_here();
+	}
+	handover_end(&h);
+}
+
+static int become(const struct exec_target *t, char *const *argv, char *const *envp)
+{
+	ENSURE_REAL();
+	size_t n;
+	char **room = ENVIRONMENT(envp, n);
+	bool nothing = nothing_there(t), tried = false;
+	if (!nothing) {
+		hand_over(t, argv, envp, room, n, &tried);
+		/* with one entry less it may fit; execvp goes on looking */
+		if (tried && errno != E2BIG && t->by != EXEC_SEARCH)
+			return -1;
+		leave(NULL);
+		gone();
+	}
+	char **with = compose(envp, NULL, room, n);
+	int r = call(t, argv, with ? with : envp);
+	if (!nothing)
+		still_here();
+	return r;
 }
 
 EXPORT int execve(const char *path, char *const *argv, char *const *envp)
 {
-	return EXEC(path, real.execve(path, argv, WITH_PRELOAD(envp)));
+	return become(&(struct exec_target){.by = EXEC_PATH, .path = path}, argv, envp);
 }
 
 EXPORT int execv(const char *path, char *const *argv)
 {
-	return EXEC(path, real.execve(path, argv, WITH_PRELOAD(environ)));
+	return become(&(struct exec_target){.by = EXEC_PATH, .path = path}, argv, environ);
 }
 
 EXPORT int execvp(const char *path, char *const *argv)
 {
-	return EXEC(plain_path(path), real.execvpe(path, argv, WITH_PRELOAD(environ)));
+	return become(&(struct exec_target){.by = EXEC_SEARCH, .path = path}, argv, environ);
 }
 
 EXPORT int execvpe(const char *path, char *const *argv, char *const *envp)
 {
-	return EXEC(plain_path(path), real.execvpe(path, argv, WITH_PRELOAD(envp)));
+	return become(&(struct exec_target){.by = EXEC_SEARCH, .path = path}, argv, envp);
 }
 
 EXPORT int fexecve(int fd, char *const *argv, char *const *envp)
 {
-	return EXEC(NULL, real.fexecve(fd, argv, WITH_PRELOAD(envp)));
+	return become(&(struct exec_target){.by = EXEC_FD, .fd = fd}, argv, envp);
 }
 
 EXPORT int execveat(int dir, const char *path, char *const *argv, char *const *envp, int flags)
 {
-	return EXEC(absolute_path(path), real.execveat(dir, path, argv, WITH_PRELOAD(envp), flags));
+	return become(&(struct exec_target){.by = EXEC_AT, .path = path, .fd = dir, .flags = flags}, argv, envp);
 }
 
 #define GATHER(first, ap) ({ \

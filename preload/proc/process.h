@@ -30,7 +30,4 @@ void process_watch_forks(void);
 long clone_by_number(long number, const long *a);
 
 void credentials_changed(void);
-
-/* This process holds the socket's slot no more; for sock_each, without a lock. */
-void release_slot(struct sock *s, void *arg);
 #endif

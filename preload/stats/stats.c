@@ -118,6 +118,29 @@ void stats_exec_failed(void)
 	file = fdtab_own(fd);
 }
 
+static void carry_row(struct sock *s, void *arg)
+{
+	struct state_counters *c = arg;
+	struct state_row *r = s->row;
+	if (!r)
+		return;
+	c->lane_tx_bytes += r->tx.lane_bytes;
+	c->lane_rx_bytes += r->rx.lane_bytes;
+	c->lane_tx_msgs += r->tx.lane_msgs;
+	c->lane_rx_msgs += r->rx.lane_msgs;
+}
+
+void stats_carry(struct state_counters *ret)
+{
+	*ret = *counters;
+	sock_each(carry_row, ret);
+}
+
+void stats_carried(const struct state_counters *from)
+{
+	*counters = *from;
+}
+
 static void row_begin(struct state_row *r)
 {
 	atomic_fetch_add(&r->seq, 1); /* odd: readers wait; seq_cst keeps the stores behind it */

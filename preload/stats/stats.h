@@ -32,6 +32,9 @@ void stats_stop(void);
 /* Around exec: the next image has this process's pid and none of its connections. Where exec fails the file is made again. */
 void stats_exec_begin(void);
 void stats_exec_failed(void);
+/* What this process has counted so far, for the image that goes on with its connections; and there. */
+void stats_carry(struct state_counters *ret);
+void stats_carried(const struct state_counters *from);
 /* Bytes by the kernel of a connection that ends: for HASTEN_COUNTERS. */
 void stats_ended(struct sock *s, int fd);
 #endif
