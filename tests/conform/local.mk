@@ -25,6 +25,7 @@ conform_programs = \
 	tests/conform/forks \
 	tests/conform/fortified \
 	tests/conform/halfclose \
+	tests/conform/handover \
 	tests/conform/images \
 	tests/conform/inherited \
 	tests/conform/installs \
