@@ -4,6 +4,7 @@ EXTRA_DIST += \
 	%reldir%/both.pml \
 	%reldir%/end.pml \
 	%reldir%/grow.pml \
+	%reldir%/handover.pml \
 	%reldir%/readers.pml \
 	%reldir%/room.pml \
 	%reldir%/switch.pml \

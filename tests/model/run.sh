@@ -201,6 +201,28 @@ if full; then
 	sound grow -DN=12
 fi
 
+for side in "" -DRX; do
+	for who in "" -DTHREAD "-DTHREAD -DOTHER" -DVFORK -DHOLDER "-DTHREAD -DHOLDER"; do
+		# shellcheck disable=SC2086 -- a list of options
+		sound handover -DKILL -DN=2 $who $side
+	done
+	without handover BUILD -DFOREIGN $side
+	without handover FAMILY $side
+	without handover ANEW -DTHREAD -DOTHER $side
+	without handover UNDO -DTHREAD $side
+	without handover SOLE -DTHREAD -DOTHER -DHOLDER $side
+	without handover SHARE -DVFORK $side
+done
+without handover STOP -DTHREAD
+if full; then
+	for side in "" -DRX; do
+		for who in -DTHREAD "-DTHREAD -DOTHER" -DVFORK -DHOLDER; do
+			# shellcheck disable=SC2086 -- a list of options
+			sound handover -DKILL $who $side
+		done
+	done
+fi
+
 for verdict in VERDICT CLOSEV WRITER; do
 	sound end -D$verdict
 done
