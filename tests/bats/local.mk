@@ -1,12 +1,14 @@
-BATS_TESTS = tests/bats/profile.bats tests/bats/beside.bats tests/bats/ss.bats tests/bats/bench.bats tests/bats/run.bats tests/bats/config.bats \
+BATS_TESTS = tests/bats/beside.bats tests/bats/ss.bats tests/bats/bench.bats tests/bats/run.bats tests/bats/config.bats \
 	tests/bats/schema.bats
+BATS_TESTS += tests/bats/profile.bats
+BATS_TESTS += tests/bats/detect.bats
 EXTRA_DIST += $(BATS_TESTS)
 if HAVE_BATS
 TESTS += $(BATS_TESTS)
 endif
 
 # Real servers: too long for "make check"; tests/run.sh runs them.
-EXTRA_DIST += tests/bats/common.bash tests/bats/talk.py \
+EXTRA_DIST += tests/bats/common.bash tests/bats/machines.bash tests/bats/talk.py \
 	tests/bats/servers/cluster.bats tests/bats/servers/fallback.bats tests/bats/servers/memcached.bats \
 	tests/bats/servers/postgresql.bats tests/bats/servers/redis.bats tests/bats/servers/web.bats
 

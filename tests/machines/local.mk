@@ -1,1 +1,2 @@
-EXTRA_DIST += tests/machines/make tests/machines/machines.py tests/machines/tree.py
+EXTRA_DIST += tests/machines/make tests/machines/machines.py tests/machines/tree.py tests/machines/oracle.py \
+	tests/machines/expect.py tests/machines/expected.json tests/machines/spoil.py

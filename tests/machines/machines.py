@@ -88,6 +88,7 @@ def eui64(mac):
 
 
 def erdma(m, address, device, netdev, mac, bound=True, node_type="4: RNIC", **kw):
+    """netdev None: an old kernel, which does not say the interface; the address in the GUID does."""
     d = m.pci(address, 0x1ded, device, "erdma" if bound else None, klass=0x020000, subsystem=(0x1ded, 0x3000), module="erdma")
     if bound:
         m.irq("erdma-common@pci:" + address, m.online, d)
@@ -115,7 +116,7 @@ def alibaba_erdma_compat():
                 kernel="5.15.0-105-generic")
     virtio(m, "eth0", "0000:00:05.0", "00:16:3e:00:00:11", 8, 8, 2)
     m.uplink("eth0")
-    erdma(m, "0000:00:07.0", 0x5007, "eth0", "00:16:3e:00:00:11", node_type="1: CA")
+    erdma(m, "0000:00:07.0", 0x5007, None, "00:16:3e:00:00:11", node_type="1: CA")
     # Out of tree: taint O (out of tree), E (unsigned); compat_mode 0444; reserves 16 TCP ports from 0x7790.
     m.module("erdma", version="0.2.38", taint="OE", parameters=(("compat_mode", "Y"), ("reserve_ports_base", "30608")))
     return m
