@@ -21,6 +21,7 @@ struct client {
 	size_t got;
 	char *document;
 	size_t sent;
+	bool draining; /* answered before the request's end: closing with bytes unread would take the answer away (ECONNRESET) */
 };
 
 struct control {
@@ -106,9 +107,16 @@ static void answer(struct client *c, size_t len)
 static int on_client(sd_event_source *source, int fd, uint32_t events, void *arg)
 {
 	struct client *c = arg;
+	ssize_t n;
 
+	if (c->draining) {
+		n = recv(fd, c->request, sizeof(c->request), MSG_DONTWAIT);
+		if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+			drop(c);
+		return 0;
+	}
 	if (!c->document) {
-		ssize_t n = recv(fd, c->request + c->got, sizeof(c->request) - c->got, MSG_DONTWAIT);
+		n = recv(fd, c->request + c->got, sizeof(c->request) - c->got, MSG_DONTWAIT);
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return 0;
 		if (n <= 0) {
@@ -126,13 +134,17 @@ static int on_client(sd_event_source *source, int fd, uint32_t events, void *arg
 		}
 	}
 	size_t left = strlen(c->document) - c->sent;
-	ssize_t n = send(fd, c->document + c->sent, left, MSG_DONTWAIT | MSG_NOSIGNAL);
+	n = send(fd, c->document + c->sent, left, MSG_DONTWAIT | MSG_NOSIGNAL);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
 	if (n > 0)
 		c->sent += (size_t)n;
-	if (n < 0 || (size_t)n == left)
+	if (n >= 0 && (size_t)n < left)
+		return 0;
+	if (n < 0 || c->got < sizeof(c->request) || shutdown(fd, SHUT_WR) < 0 || sd_event_source_set_io_events(c->io, EPOLLIN) < 0)
 		drop(c);
+	else
+		c->draining = true;
 	return 0;
 }
 
