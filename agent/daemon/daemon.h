@@ -50,7 +50,7 @@ int fingerprint_compare(const struct fingerprint *before, const struct fingerpri
 struct keep {
 	struct sys *sys;
 	struct fingerprint seen;
-	bool has_set;
+	bool has_set, failed;   /* failed: the last application; its trouble stays until one succeeds */
 	char *profiles;         /* "redis packet-rate", NULL none */
 	unsigned n_ok, n_drift, n_failed, n_pending; /* of the last verification */
 	uint64_t reapplied;     /* times since start */

@@ -101,13 +101,14 @@ static void tell_failures(const struct plan *p)
 				p->op[i].status_text ? p->op[i].status_text : "no reason given");
 }
 
-/* The set as it was stored, for one NIC or (NULL) for all. What would interrupt a NIC in use waits for the user. */
+/* The set as it was stored. nic NULL: all of it, but for what somebody else changed since. A NIC that is new or was reset: all of its settings,
+ * since what they are now is the driver's doing and nobody's wish. What would interrupt a NIC in use waits for the user. */
 static int apply(struct keep *k, const struct facts *f, const struct applied_set *set, const char *nic, struct error *e)
 {
 	/* Runtime settings: files, boot arguments, binding and other daemons' configuration are the command's, under the caller's root. */
 	static const char *const only[] = {"sysctl", "hugepages", "thp", "cpufreq", "latency", "channels", "rings", "coalesce", "features", "rss", "irq", "xps",
 		"rps", NULL};
-	const struct tune_options options = {.nic = nic, .only = only, .stored = true, .keep_drift = true};
+	const struct tune_options options = {.nic = nic, .only = only, .stored = true, .keep_drift = !nic};
 	_cleanup_free_ char *transaction = NULL;
 	struct plan p = {0};
 	int r = tune_plan(k->sys, f, &set->resolved, &options, &p, e);
@@ -165,19 +166,30 @@ static int load_set(struct keep *k, const struct facts *f, struct applied_set *r
 	return 0;
 }
 
-/* The fingerprint to compare with next time. After a write it is taken anew: what our own change did to a NIC (new interrupts) is no
- * reset. */
-static void see(struct keep *k, struct fingerprint *now, bool wrote)
+static void took(struct keep *k, int r, struct error *e)
+{
+	k->failed = r < 0;
+	if (r < 0)
+		trouble(k, "apply", e, r);
+}
+
+/* The end of each look: what is now is verified and remembered. After a write both are taken anew: new interrupts that our own change made
+ * are no reset. Takes over f and now. */
+static void settle(struct keep *k, struct facts *f, struct fingerprint *now, bool wrote)
 {
 	_cleanup_(error_clear) struct error e = {0};
 	struct fingerprint after;
-	struct facts f;
+	struct facts fresh;
 
-	if (wrote && !gather(k, &f, &after, &e)) {
-		facts_free(&f);
+	if (wrote && !gather(k, &fresh, &after, &e)) {
+		facts_free(f);
 		fingerprint_free(now);
+		*f = fresh;
 		*now = after;
 	}
+	if (k->has_set && !k->failed)
+		verify(k, f);
+	facts_free(f);
 	fingerprint_free(&k->seen);
 	k->seen = *now;
 }
@@ -205,17 +217,12 @@ int keep_start(struct keep *k, struct sys *s)
 	r = load_set(k, &f, &set, &e);
 	if (!r) {
 		/* hasten-apply.service was here before network-pre.target; this finds what came since. */
-		r = apply(k, &f, &set, NULL, &e);
-		if (r < 0)
-			trouble(k, "apply", &e, r);
-		else
-			verify(k, &f);
+		took(k, apply(k, &f, &set, NULL, &e), &e);
 		set_free(&set);
 	} else if (r != -ENOENT) {
 		trouble(k, "applied set", &e, r);
 	}
-	facts_free(&f);
-	see(k, &now, true);
+	settle(k, &f, &now, k->has_set);
 	return 0;
 }
 
@@ -228,14 +235,35 @@ void keep_end(struct keep *k)
 	*k = (struct keep){0};
 }
 
+static int apply_changes(struct keep *k, const struct facts *f, const struct fingerprint *now, const struct applied_set *set, bool *ret_wrote,
+	struct error *e)
+{
+	char **changed;
+	bool cpus;
+	int r = fingerprint_compare(&k->seen, now, &changed, &cpus);
+
+	if (r < 0)
+		return r;
+	for (char **name = changed; !r && *name; name++) {
+		log_line(LOG_NOTICE, "%s is new, renamed or was reset: applied anew", *name);
+		r = apply(k, f, set, *name, e);
+	}
+	if (!r && cpus) {
+		log_line(LOG_NOTICE, "CPUs changed: applied anew");
+		r = apply(k, f, set, NULL, e);
+	}
+	*ret_wrote = cpus || *changed;
+	sys_list_free(changed);
+	return r;
+}
+
 void keep_look(struct keep *k, unsigned what)
 {
 	_cleanup_(error_clear) struct error e = {0};
 	struct facts f;
 	struct fingerprint now;
 	struct applied_set set;
-	char **changed = NULL;
-	bool cpus = false;
+	bool wrote = false;
 	int r = gather(k, &f, &now, &e);
 
 	if (r < 0) {
@@ -244,27 +272,12 @@ void keep_look(struct keep *k, unsigned what)
 	}
 	r = load_set(k, &f, &set, &e);
 	if (!r) {
-		r = fingerprint_compare(&k->seen, &now, &changed, &cpus);
-		if (!r && cpus) {
-			log_line(LOG_NOTICE, "CPUs changed: applied anew");
-			r = apply(k, &f, &set, NULL, &e);
-		}
-		for (char **name = changed; !r && !cpus && *name; name++) {
-			log_line(LOG_NOTICE, "%s is new, renamed or was reset: applied anew", *name);
-			r = apply(k, &f, &set, *name, &e);
-		}
-		if (r < 0)
-			trouble(k, "apply", &e, r);
-		else
-			verify(k, &f);
+		took(k, apply_changes(k, &f, &now, &set, &wrote, &e), &e);
 		set_free(&set);
 	} else if (r != -ENOENT) {
 		trouble(k, "applied set", &e, r);
 	}
-	bool wrote = cpus || (changed && *changed);
-	sys_list_free(changed);
-	facts_free(&f);
-	see(k, &now, wrote);
+	settle(k, &f, &now, wrote);
 }
 
 int keep_reapply(struct keep *k, struct error *e)
@@ -272,6 +285,7 @@ int keep_reapply(struct keep *k, struct error *e)
 	struct facts f;
 	struct fingerprint now;
 	struct applied_set set;
+	bool wrote = false;
 	int r = gather(k, &f, &now, e);
 
 	if (r < 0)
@@ -280,12 +294,12 @@ int keep_reapply(struct keep *k, struct error *e)
 	if (r == -ENOENT)
 		r = error_set(e, r, "nothing was applied yet: hasten apply PROFILE");
 	else if (!r) {
-		r = apply(k, &f, &set, NULL, e);
+		r = apply_changes(k, &f, &now, &set, &wrote, e);
 		if (!r)
-			verify(k, &f);
+			r = apply(k, &f, &set, NULL, e);
 		set_free(&set);
 	}
-	facts_free(&f);
-	see(k, &now, true);
+	k->failed = r < 0;
+	settle(k, &f, &now, true);
 	return r;
 }

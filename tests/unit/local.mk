@@ -135,3 +135,9 @@ tests_unit_test_expr_SOURCES = tests/unit/test_expr.c tests/unit/machine.h
 tests_unit_test_expr_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_test_expr_LDADD = libagent.la $(CMOCKA_LIBS)
 endif
+
+# Too long for "make check"; tests/bats/host/hotplug.bats runs it.
+check_PROGRAMS += tests/unit/hotplug_cycles
+tests_unit_hotplug_cycles_SOURCES = tests/unit/hotplug_cycles.c agent/daemon/keep.c agent/daemon/fingerprint.c agent/daemon/log.c
+tests_unit_hotplug_cycles_CFLAGS = $(AM_CFLAGS) $(SYSTEMD_CFLAGS)
+tests_unit_hotplug_cycles_LDADD = libagent.la libcommon.la

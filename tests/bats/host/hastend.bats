@@ -74,6 +74,32 @@ tree() {
 	diff <(echo "$before") <(tree)
 }
 
+# The driver reset the card: its interrupts have other numbers, and go where the kernel likes.
+reset_card() { # OLD NEW
+	device=$(cd "$m/sys/class/net/eth0/device" && pwd -P)
+	for folder in "$device" "$device/.."; do
+		[ ! -e "$folder/msi_irqs/$1" ] || mv "$folder/msi_irqs/$1" "$folder/msi_irqs/$2"
+	done
+	mv "$m/proc/irq/$1" "$m/proc/irq/$2"
+	sed -i "s/^\( *\)$1:/\1$2:/" "$m/proc/interrupts"
+	echo f >"$m/proc/irq/$2/smp_affinity"
+	echo 0-3 >"$m/proc/irq/$2/smp_affinity_list"
+}
+
+@test "a card that was reset gets its interrupts placed again, the others are left alone" {
+	"$hasten" apply packet-rate --root "$m"
+	[ "$(cat "$m/proc/irq/25/smp_affinity_list")" = 1 ]
+	start
+	reset_card 25 125
+	ask reapply >/dev/null
+	cat "$BATS_TEST_TMPDIR/log"
+	[ "$(cat "$m/proc/irq/125/smp_affinity_list")" = 1 ]
+	[ "$(ask status | jq .drift)" = 0 ]
+	# And it is put back with the rest.
+	"$hasten" revert --root "$m"
+	[ "$(cat "$m/proc/irq/125/smp_affinity_list")" = 0-3 ]
+}
+
 @test "bad requests get one answer, and the daemon lives" {
 	start
 	for line in '{' '{}' '[]' '{"command": 1}' '{"command": "x", "more": 1}' '{"command": "nosuch"}' '{"command": "'"$(printf 'a%.0s' $(seq 100))"'"}' \
