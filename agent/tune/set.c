@@ -117,6 +117,7 @@ static int read_set(const struct record *from, struct applied_set *set, const ch
 	if (!values || values->kind != RECORD_LIST)
 		return -EBADMSG;
 	set->consent = record_true(from, "consent");
+	set->resolved.consent_boot = record_true(from, "boot_arguments");
 	record_u64(from, "made_for_cpus", &cpus);
 	set->made_for_cpus = (unsigned)cpus;
 	record_u64(from, "made_for_memory_kib", &set->made_for_memory_kib);
@@ -217,8 +218,8 @@ int set_store(struct sys *s, const struct applied_set *set, bool pending, struct
 	put(to, "applied_at", set->applied_at);
 	fputs(",\n  ", to);
 	put(to, "fingerprint", set->fingerprint);
-	fprintf(to, ",\n  \"consent\": %s,\n  \"made_for_cpus\": %u,\n  \"made_for_memory_kib\": %" PRIu64 ",\n  \"values\": [\n",
-		set->consent ? "true" : "false", set->made_for_cpus, set->made_for_memory_kib);
+	fprintf(to, ",\n  \"consent\": %s,\n  \"boot_arguments\": %s,\n  \"made_for_cpus\": %u,\n  \"made_for_memory_kib\": %" PRIu64 ",\n  \"values\": [\n",
+		set->consent ? "true" : "false", set->resolved.consent_boot ? "true" : "false", set->made_for_cpus, set->made_for_memory_kib);
 	for (size_t i = 0; i < set->resolved.n_value; i++)
 		write_value(to, &set->resolved.value[i], i + 1 == set->resolved.n_value);
 	fputs("  ]\n}\n", to);
@@ -363,6 +364,7 @@ int set_make(struct sys *s, const struct facts *f, const struct resolved_set *r,
 		err = -ENOMEM;
 	if (partly && old && old->consent)
 		set.consent = true;
+	set.resolved.consent_boot = r->consent_boot || (partly && old && old->resolved.consent_boot);
 	scope_end(&scope);
 	if (err) {
 		set_free(&set);
