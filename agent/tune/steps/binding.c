@@ -136,7 +136,10 @@ static int plan_nic(struct sys *s, const struct facts *f, const struct nic_facts
 			return r;
 	}
 	_cleanup_free_ char *desired = take ? step_text("%s override=%s", v->value, v->value) : strdup("kernel");
-	return desired ? add(p, nic, v, current, desired, &op) : -ENOMEM;
+	int r = desired ? add(p, nic, v, current, desired, &op) : -ENOMEM;
+	if (!r && take && sys_kind(s) != SYS_LIVE && !sys_is_dir(s, "/sys/bus/pci/drivers/%s", v->value))
+		r = step_status(op, OP_AT_BOOT, "%s is loaded when the machine boots", v->value);
+	return r;
 }
 
 static int plan(struct sys *s, const struct facts *f, const struct resolved_set *r, struct plan *p, struct error *e)
@@ -191,7 +194,7 @@ static int rebind(struct sys *s, const char *address, const char *driver, const 
 	if (driver && strcmp(driver, "none") != 0 && !sys_is_dir(s, "/sys/bus/pci/drivers/%s", driver)) {
 		int r = load(s, driver);
 		if (r || !sys_is_dir(s, "/sys/bus/pci/drivers/%s", driver))
-			return r ?: -ENODEV;
+			return r ?: -ENXIO;
 	}
 	int r = sys_link_name(s, &now, DEVICE "%s/driver", address);
 	if (r && r != -ENOENT)

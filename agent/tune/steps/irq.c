@@ -56,6 +56,24 @@ static bool hints_usable(const struct nic_facts *nic, enum irq_role role, unsign
 	return n > 0;
 }
 
+int step_irq_order(const struct facts *f, const struct nic_facts *nic, const struct cpumask *pool, unsigned n, unsigned **ret, size_t *ret_n)
+{
+	int r = spread_order(&f->cpus, pool, ret, ret_n);
+	enum irq_role role = any_of(nic, IRQ_QUEUE) ? IRQ_QUEUE : IRQ_QUEUE_TX;
+	if (r || !hints_usable(nic, role, n, pool))
+		return r;
+	/* The hinted CPUs change places with those that stand where they belong. */
+	for (unsigned q = 0; q < n; q++) {
+		unsigned cpu = cpumask_next(&find(nic, role, q)->hint, -1);
+		for (size_t i = q; i < *ret_n; i++)
+			if ((*ret)[i] == cpu) {
+				(*ret)[i] = (*ret)[q];
+				(*ret)[q] = cpu;
+			}
+	}
+	return 0;
+}
+
 struct spread {
 	const struct nic_facts *nic;
 	const struct resolved *value;

@@ -95,6 +95,8 @@ bool step_tuned_owns(const struct facts *f, const struct resolved_set *r);
 void step_queues(const struct resolved_set *r, const struct nic_facts *nic, unsigned *ret_rx, unsigned *ret_tx);
 /* What hangs on the queues of a NIC and is lost when channels or rings change: appends operations of rss, coalesce, irq, xps, rps. */
 int step_queue_collateral(struct sys *s, const struct facts *f, const struct op *op, struct plan *ret);
+/* The pool in the order in which the NIC's n queues take its CPUs: as spread_order, or as the driver's hints say where they are of use. */
+int step_irq_order(const struct facts *f, const struct nic_facts *nic, const struct cpumask *pool, unsigned n, unsigned **ret, size_t *ret_n);
 int step_irq_collateral(struct sys *s, const struct facts *f, const struct nic_facts *nic, struct plan *ret);
 int step_rss_collateral(const struct nic_facts *nic, struct plan *ret);
 int step_coalesce_collateral(const struct nic_facts *nic, struct plan *ret);

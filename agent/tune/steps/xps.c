@@ -48,7 +48,7 @@ static int plan_nic(struct sys *s, const struct facts *f, const struct nic_facts
 	int r = 0;
 	if (spread) {
 		r = pool_of(f, nic, set, v->target, &pool);
-		r = r ?: spread_order(&f->cpus, &pool, &order, &n_order);
+		r = r ?: step_irq_order(f, nic, &pool, n_tx, &order, &n_order);
 		r = r ?: spread_senders(&f->cpus, order, n_order, n_tx, masks);
 	}
 	for (unsigned q = 0; q < n_tx && !r; q++) {
