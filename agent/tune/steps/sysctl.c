@@ -10,6 +10,7 @@
 #include "agent/sys/cleanup.h"
 #include "agent/sys/error.h"
 #include "agent/sys/sys.h"
+#include "agent/tune/steps/step.h"
 #include "agent/tune/sysctl_files.h"
 
 #define PREFIX "sysctl."
@@ -233,7 +234,6 @@ static int sysctl_plan(struct sys *s, const struct facts *f, const struct resolv
 	int r = 0;
 	bool any = false;
 
-	(void)f;
 	for (size_t i = 0; i < set->n_value && !any; i++)
 		any = !strcmp(set->value[i].field->step, "sysctl");
 	if (!any)
@@ -262,6 +262,8 @@ static int sysctl_plan(struct sys *s, const struct facts *f, const struct resolv
 		}
 		if (!r)
 			r = plan_one(s, &files, v, path, p);
+		if (!r && p->op[p->n_op - 1].status == OP_PLANNED && step_tuned_owns(f, set))
+			r = step_status(&p->op[p->n_op - 1], OP_SKIPPED, "tuned sets it, by the profile that hasten makes for it");
 	}
 	sysctl_files_free(&files);
 	return r;
