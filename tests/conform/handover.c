@@ -1,6 +1,6 @@
 /* Connections that go into the next image: with bytes unread, in the middle of a stream, while the parent still has them,
  * from a process with threads and from a thread, with the environment cleared, under other numbers, twice in a row, as
- * a client; an exec that fails in between; and an image that is not like this one. */
+ * a client, killed on the way; an exec that fails in between; and an image without the library. */
 #include "conform.h"
 
 static char number[16], count[24];
@@ -82,6 +82,8 @@ static int next_image(char **argv)
 	}
 	if (!strcmp(argv[1], "exits"))
 		return 0;
+	if (!strcmp(argv[1], "again"))
+		become("again", fd, 0);
 	return 9;
 }
 
@@ -280,25 +282,28 @@ static void threaded(void)
 	}
 }
 
-/* As a server does that clears its environment, and as a shell does that has a variable of this name. */
+/* As a server does that clears its environment, as a shell does that has a variable of this name, and without a library. */
 static void environments(void)
 {
-	for (int way = 0; way < 3; way++) {
+	for (int way = 0; way < 4; way++) {
 		int c, s;
 		pair(&c, &s);
 		warm(c, s);
+		send_all(c, "waits", 5);
 		pid_t kid = child();
 		if (!kid) {
-			char *none[] = {NULL}, *name[] = {"HASTEN_HANDOVER=0", "HASTEN_HANDOVER=-7", NULL};
+			char *none[] = {NULL}, *name[] = {"HASTEN_HANDOVER=0", "HASTEN_HANDOVER=-7", NULL}, *bare[] = {"LD_PRELOAD=", NULL};
 			close(c);
 			if (way == 1)
 				setenv("HASTEN_HANDOVER", "3", 1);
 			char **argv = arguments("echo", s, 0);
-			execve("/proc/self/exe", argv, way == 0 ? none : way == 1 ? environ : name);
+			execve("/proc/self/exe", argv, way == 0 ? none : way == 1 ? environ : way == 2 ? name : bare);
 			_exit(9);
 		}
 		close(s);
-		ask_echo(c, 60, 500, 6);
+		char b[8];
+		CHECK(recv_all(c, b, 5) == 5 && !memcmp(b, "waits", 5), "unread at the exec, way %d", way);
+		ask_echo(c, way == 3 ? 5 : 60, 500, 6);
 		ends(c, kid);
 	}
 }
@@ -353,6 +358,34 @@ static void filters(void)
 	}
 }
 
+/* Images that become images are killed at any moment: the connection goes on with who is left. */
+static void killed(void)
+{
+	int c, s;
+	pair(&c, &s);
+	warm(c, s);
+	for (unsigned i = 0; i < 25; i++) {
+		char b[8];
+		pid_t kid = child();
+		if (!kid) {
+			close(c);
+			become("again", s, 0);
+		}
+		send_all(c, "one way", 7);
+		struct timespec t = {0, i * 150000l};
+		nanosleep(&t, NULL);
+		send_all(s, "back", 4);
+		kill(kid, SIGKILL);
+		reap(kid);
+		CHECK(recv_all(s, b, 7) == 7 && !memcmp(b, "one way", 7) && recv_all(c, b, 4) == 4 && !memcmp(b, "back", 4), "round %u", i);
+		carry(c, s, 500, 0, 5);
+		carry(s, c, 500, 0, 6);
+	}
+	still_works(c, s);
+	close(c);
+	close(s);
+}
+
 static void test(void)
 {
 	int fd;
@@ -366,6 +399,7 @@ static void test(void)
 	environments();
 	client();
 	filters();
+	killed();
 	ask_echo(fd, 100, 100, 0);
 	ends(fd, pid);
 }
