@@ -9,9 +9,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
@@ -31,14 +35,14 @@ static void robust_init(pthread_mutex_t *m)
 	pthread_mutexattr_destroy(&a);
 }
 
-static void family_lock(void)
+void family_lock(void)
 {
 	critical_enter();
 	if (pthread_mutex_lock(&family->lock) == EOWNERDEAD)
 		pthread_mutex_consistent(&family->lock); /* allocation steps are ordered so that a cut loses one slot at most */
 }
 
-static void family_unlock(void)
+void family_unlock(void)
 {
 	pthread_mutex_unlock(&family->lock);
 	critical_leave();
@@ -70,6 +74,20 @@ static bool places_map(void)
 	return true;
 }
 
+/* This process stands for its index from here on. */
+static void enter(int index)
+{
+	struct family_process *p = &family->process[index];
+	struct timespec t;
+	p->pid = getpid(); /* before the lock: one that finds it without owner asks for the pid */
+	if (pthread_mutex_lock(&p->life) == EOWNERDEAD)
+		pthread_mutex_consistent(&p->life); /* the image before us, or its thread, had it */
+	p->by_main = real.syscall(SYS_gettid) == getpid();
+	clock_gettime(CLOCK_BOOTTIME, &t);
+	p->born = t.tv_sec * 100ull + t.tv_nsec / 10000000 + 1;
+	family_self = index;
+}
+
 int family_start(void)
 {
 	int fd;
@@ -81,11 +99,9 @@ int family_start(void)
 	family_fd = fdtab_own(fd);
 	robust_init(&f->lock);
 	robust_init(&f->process[0].life);
-	pthread_mutex_lock(&f->process[0].life);
-	f->process[0].pid = getpid();
 	f->process[FAMILY_OTHERS].pid = -1; /* never free, never dead */
-	family_self = 0;
 	family = f;
+	enter(0);
 	memory_use->family_reserved = sizeof(*f);
 	return 0;
 }
@@ -104,13 +120,56 @@ int family_adopt(int fd, int index)
 		return -errno;
 	family = f;
 	family_fd = fd;
-	family_self = index;
-	f->process[index].pid = getpid(); /* before the lock: one that finds it without owner asks for the pid */
-	int r = pthread_mutex_lock(&f->process[index].life);
-	if (r == EOWNERDEAD)
-		pthread_mutex_consistent(&f->process[index].life); /* the image before us, or its thread, had it */
+	enter(index);
 	memory_use->family_reserved = sizeof(*f);
 	return 0;
+}
+
+static bool slot_held(struct slot *s)
+{
+	for (int i = 0; i < FAMILY_PROCESSES / 64; i++)
+		if (s->holders[i])
+			return true;
+	return false;
+}
+
+/* All of these under the family's lock. */
+static void slot_free(struct slot *s)
+{
+	s->used = 0;
+	family->free_slot[family->free_slots++] = s - family->slot;
+}
+
+/* What a process had that has ended, or never came to be. */
+static void forget(int index)
+{
+	uint64_t bit = 1ull << (index % 64);
+	for (uint32_t k = 0; k < family->next_slot; k++) {
+		struct slot *s = &family->slot[k];
+		if (s->used && atomic_fetch_and(&s->holders[index / 64], ~bit) & bit && !slot_held(s))
+			slot_free(s);
+	}
+	for (int w = 0; w < LINK_WAITERS; w++) {
+		int32_t owner = index + 1;
+		if (atomic_load(&family->waiter_owner[w]) == owner) {
+			atomic_fetch_and(&family->waiters_used, ~(1ull << w)); /* first: its next owner sets it */
+			atomic_compare_exchange_strong(&family->waiter_owner[w], &owner, 0);
+		}
+	}
+}
+
+/* Gives back what processes had that have ended. True: there was one. */
+static bool sweep_dead(void)
+{
+	bool found = false;
+	for (int i = 0; i < FAMILY_OTHERS; i++)
+		if (i != family_self && family->process[i].pid && family_dead(i)) {
+			forget(i);
+			family->process[i].born = 0;
+			family->process[i].pid = 0;
+			found = true;
+		}
+	return found;
 }
 
 struct slot *slot_new(void)
@@ -119,21 +178,27 @@ struct slot *slot_new(void)
 	if (family_self < 0 || family_lifeless)
 		return NULL; /* a child without an index, or a life lock, of its own */
 	family_lock();
+	if (!family->free_slots && family->next_slot == FAMILY_SLOTS)
+		sweep_dead();
 	if (family->free_slots)
 		s = &family->slot[family->free_slot[--family->free_slots]];
 	else if (family->next_slot < FAMILY_SLOTS)
 		s = &family->slot[family->next_slot++];
+	uint32_t serial = s ? s->serial + 1 : 0;
+	if (s) {
+		memset(s, 0, sizeof(*s));
+		s->serial = serial;
+		s->holders[family_self / 64] = 1ull << (family_self % 64);
+		s->used = 1;
+	}
 	family_unlock();
 	if (!s)
 		return NULL;
-	memset(s, 0, sizeof(*s));
 	s->index = s - family->slot;
 	*slot_place(s) = (struct slot_place){0};
 	robust_init(&s->tx.lock);
 	robust_init(&s->rx.lock);
 	s->tx.reason = s->rx.reason = REASON_NEW;
-	s->holders[family_self / 64] = 1ull << (family_self % 64);
-	s->used = 1;
 	return s;
 }
 
@@ -155,60 +220,117 @@ bool slot_ours(struct slot *s)
 	return atomic_load(&s->holders[index / 64]) & 1ull << (index % 64);
 }
 
-static bool slot_held(struct slot *s)
+bool slot_last(struct slot *s)
 {
-	for (int i = 0; i < FAMILY_PROCESSES / 64; i++)
-		if (s->holders[i])
-			return true;
-	return false;
+	if (family_self < 0)
+		return false;
+	family_lock(); /* of several that close at the same time one is told */
+	bool last = slot_sole(s);
+	if (!last)
+		slot_release(s);
+	family_unlock();
+	return last;
 }
 
 void slot_drop(struct slot *s)
 {
 	if (family_self < 0)
 		return;
-	atomic_fetch_and(&s->holders[family_self / 64], ~(1ull << (family_self % 64)));
+	uint64_t bit = 1ull << (family_self % 64);
 	family_lock();
-	if (s->used && !slot_held(s)) {
-		s->used = 0;
-		family->free_slot[family->free_slots++] = s - family->slot;
-	}
+	if (atomic_fetch_and(&s->holders[family_self / 64], ~bit) & bit && s->used && !slot_held(s))
+		slot_free(s);
 	family_unlock();
 }
 
 void family_sweep(void)
 {
 	family_lock();
-	for (uint32_t i = 0; i < family->next_slot; i++) {
-		struct slot *s = &family->slot[i];
-		if (!s->used || slot_held(s))
-			continue;
-		s->used = 0;
-		family->free_slot[family->free_slots++] = i;
-	}
+	for (uint32_t i = 0; i < family->next_slot; i++)
+		if (family->slot[i].used && !slot_held(&family->slot[i]))
+			slot_free(&family->slot[i]);
 	family_unlock();
 }
 
-/* A process whose life lock says that its owner died, and whose pid is gone. A main thread that ended by
- * pthread_exit looks dead to the lock only. */
-static bool process_dead(int index)
+bool slot_abandoned(uint32_t index, uint32_t serial)
+{
+	struct slot *s = &family->slot[index];
+	bool ended = !s->used || s->serial != serial;
+	if (!ended) {
+		slot_sole(s); /* takes the dead out */
+		ended = !slot_held(s);
+		if (ended)
+			slot_free(s);
+	}
+	return ended;
+}
+
+/* What /proc says of a process: its state, its threads and when it began. False: nothing to be had. */
+static bool process_stat(int pid, char *ret_state, long *ret_threads, uint64_t *ret_start)
+{
+	char path[32], text[1024], *end;
+	ssize_t length = readlink("/proc/self", path, sizeof(path) - 1);
+	path[length > 0 ? length : 0] = 0;
+	if (strtol(path, &end, 10) != getpid() || *end)
+		return false; /* of another pid name space */
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	int fd = quiet_open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	ssize_t n = quiet_read(fd, text, sizeof(text) - 1);
+	quiet_close(fd);
+	text[n > 0 ? n : 0] = 0;
+	char *at = strrchr(text, ')'); /* the name before it may hold anything */
+	unsigned long long start;
+	if (!at || sscanf(at + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld %*d %llu", ret_state,
+			  ret_threads, &start) != 3)
+		return false;
+	*ret_start = start;
+	return true;
+}
+
+enum fate { HERE, BECAME_ANOTHER, ENDED };
+
+static enum fate fate_of(int index)
 {
 	struct family_process *p = &family->process[index];
 	if (p->pid == -1)
-		return false; /* being forked, or FAMILY_OTHERS */
+		return HERE; /* being forked, or FAMILY_OTHERS */
 	if (p->maker) { /* until it is waited for */
 		int pid = p->pid;
-		return p->maker == getpid() && pid > 0 && kill(pid, 0) < 0 && errno == ESRCH;
+		return p->maker == getpid() && pid > 0 && kill(pid, 0) < 0 && errno == ESRCH ? ENDED : HERE;
 	}
 	int r = pthread_mutex_trylock(&p->life);
 	if (r == EBUSY)
-		return false;
+		return HERE;
 	if (r == EOWNERDEAD)
 		pthread_mutex_consistent(&p->life);
 	if (r == 0 || r == EOWNERDEAD)
 		pthread_mutex_unlock(&p->life);
+	/* Its thread has ended. And the process? */
 	int pid = p->pid;
-	return pid == 0 || (kill(pid, 0) < 0 && errno == ESRCH);
+	char state;
+	long threads;
+	uint64_t start, born = p->born;
+	if (pid == 0 || (kill(pid, 0) < 0 && errno == ESRCH))
+		return ENDED;
+	if (!born || !process_stat(pid, &state, &threads, &start))
+		return HERE;
+	if (start > born)
+		return ENDED; /* the number is another one's by now */
+	if (state == 'Z' || state == 'X')
+		return threads <= 1 ? ENDED : HERE; /* not waited for yet; more: its main thread has left by pthread_exit */
+	return p->by_main ? BECAME_ANOTHER : HERE; /* alive, and yet it holds no lock */
+}
+
+bool family_dead(int index)
+{
+	return fate_of(index) == ENDED;
+}
+
+bool family_left(int index)
+{
+	return fate_of(index) != HERE;
 }
 
 bool slot_sole(struct slot *s)
@@ -221,7 +343,7 @@ bool slot_sole(struct slot *s)
 			others &= ~(1ull << (family_self % 64));
 		for (; others; others &= others - 1) {
 			int index = i * 64 + __builtin_ctzll(others);
-			if (process_dead(index))
+			if (family_dead(index))
 				atomic_fetch_and(&s->holders[i], ~(1ull << (index % 64)));
 			else
 				sole = false;
@@ -231,23 +353,25 @@ bool slot_sole(struct slot *s)
 	return sole;
 }
 
+static int index_free(void)
+{
+	for (int i = 0; i < FAMILY_PROCESSES; i++)
+		if (family->process[i].pid == 0)
+			return i;
+	return -1;
+}
+
 int family_fork_prepare(bool lifeless)
 {
-	int index = -1;
 	if (!family)
 		return -1;
 	family_lock();
-	for (int i = 0; i < FAMILY_PROCESSES && index < 0; i++)
-		if (family->process[i].pid == 0)
-			index = i;
-	for (int i = 0; i < FAMILY_PROCESSES && index < 0; i++)
-		if (i != family_self && process_dead(i)) {
-			for (uint32_t k = 0; k < family->next_slot; k++)
-				atomic_fetch_and(&family->slot[k].holders[i / 64], ~(1ull << (i % 64)));
-			index = i;
-		}
+	int index = index_free();
+	if (index < 0 && sweep_dead())
+		index = index_free();
 	if (index >= 0) {
 		robust_init(&family->process[index].life);
+		family->process[index].born = 0;
 		family->process[index].maker = lifeless ? getpid() : 0;
 		family->process[index].pid = -1; /* taken; the child writes its pid */
 	}
@@ -271,9 +395,10 @@ void family_fork_parent(int index, int pid)
 		atomic_compare_exchange_strong(&family->process[index].pid, &taken, pid);
 		return;
 	}
-	for (uint32_t k = 0; k < family->next_slot; k++)
-		atomic_fetch_and(&family->slot[k].holders[index / 64], ~(1ull << (index % 64)));
+	family_lock();
+	forget(index);
 	family->process[index].pid = 0;
+	family_unlock();
 }
 
 void family_fork_child(int index, bool lifeless)
@@ -282,8 +407,7 @@ void family_fork_child(int index, bool lifeless)
 	family_lifeless = lifeless;
 	if (index < 0 || lifeless)
 		return; /* in a pid name space of its own it does not know what its maker calls it */
-	family->process[index].pid = getpid();
-	pthread_mutex_lock(&family->process[index].life);
+	enter(index);
 }
 
 void dir_lock(struct slot_dir *d)

@@ -56,6 +56,7 @@ struct slot {
 	uint64_t cookie;             /* SO_COOKIE */
 	struct state_addr local, peer;
 	uint32_t index;              /* its own */
+	_Atomic uint32_t serial;     /* of the connection that has it: counts on each time that it is given out */
 	struct slot_dir tx, rx;
 };
 
@@ -66,15 +67,18 @@ struct slot_place {
 };
 
 struct family_process {
-	pthread_mutex_t life;        /* robust; held for ever by the process's main line */
+	pthread_mutex_t life;        /* robust; held for ever by the thread that entered the process here */
 	_Atomic int32_t pid;         /* 0 free */
 	_Atomic int32_t maker;       /* 0; of a child without a life lock (clone): who made it, and alone knows its pid's end */
+	_Atomic uint64_t born;       /* /proc's clock (10 ms since boot) when that lock was taken, 0 not yet: who has the same pid
+	                                and began later is another process */
+	_Atomic uint32_t by_main;    /* that thread is the process's first */
 };
 
 struct family {
 	pthread_mutex_t lock;        /* slots and processes: allocation only */
-	_Atomic uint64_t waiters_used;   /* wake-up words in use */
-	_Atomic int32_t waiter_pid[LINK_WAITERS];
+	_Atomic uint64_t waiters_used;   /* wake-up words in use: how many, where that saves work */
+	_Atomic int32_t waiter_owner[LINK_WAITERS]; /* whose they are: index of a process plus one; -pid where it has none; 0 free */
 	uint32_t next_slot;
 	uint32_t free_slots;             /* length of free list */
 	uint32_t free_slot[FAMILY_SLOTS];
@@ -110,8 +114,18 @@ void family_sweep(void);
 /* A new slot held by this process alone; NULL: the table is full. */
 struct slot *slot_new(void);
 
+/* At the last close of this process: true when no living process holds it besides, which one alone is told; else this process
+ * holds it no more. */
+bool slot_last(struct slot *s);
+
 /* This process holds the slot no more; the last holder frees it. */
 void slot_drop(struct slot *s);
+
+/* For whom else decides by who is left: nothing is taken inside. */
+void family_lock(void);
+void family_unlock(void);
+/* Has the connection that this serial was of ended, or does no living process hold it? Frees it then. Under the lock. */
+bool slot_abandoned(uint32_t index, uint32_t serial);
 
 /* The same without freeing it and without a lock: exec and exit. */
 void slot_release(struct slot *s);
@@ -124,6 +138,11 @@ bool slot_ours(struct slot *s);
 
 /* Is this process the only living holder? Finds killed processes. */
 bool slot_sole(struct slot *s);
+
+/* Has this process of the family ended? */
+bool family_dead(int index);
+/* ... or become another program, which may still hold descriptors? */
+bool family_left(int index);
 
 /* The child's half of fork: an index of its own, and a share in each of the n slots. ret_failed: no room. */
 int family_fork_prepare(bool lifeless);       /* parent, before fork: an index for the child or -1 */

@@ -130,16 +130,30 @@ bool sock_publish(struct sock *s)
 	return true;
 }
 
-void sock_drop_slot(struct sock *s)
+static struct link_left left_by(struct sock *s)
 {
 	struct slot *t = s->slot;
-	if (!t)
-		return;
+	return (struct link_left){t - family->slot + 1, t->serial, s->link && slot_lane(t) ? slot_lane(t)->token : 0};
+}
+
+/* last: by slot_last, with what others may still hold noted before. */
+static void drop_slot(struct sock *s, bool last, struct link_left left)
+{
+	struct slot *t = s->slot;
 	if (s->link)
-		link_lane_done(s->link, s->lane, slot_sole(t));
+		link_lane_done(s->link, s->lane, last ? NULL : &left);
 	s->link = NULL;
 	s->slot = NULL;
-	slot_drop(t);
+	if (last)
+		slot_drop(t);
+}
+
+void sock_drop_slot(struct sock *s)
+{
+	if (!s->slot)
+		return;
+	struct link_left left = left_by(s);
+	drop_slot(s, slot_last(s->slot), left);
 }
 
 void sock_plain(struct sock *s, enum reason why)
@@ -163,7 +177,9 @@ static void sock_end(struct sock *s, int fd)
 		stats_row_free(s);
 		return;
 	}
-	if (slot_sole(s->slot)) {
+	struct link_left left = left_by(s);
+	bool last = slot_last(s->slot);
+	if (last) {
 		stats_ended(s, fd);
 		if (io_close(s, fd)) {
 			/* unread bytes: TCP would send RST */
@@ -172,7 +188,7 @@ static void sock_end(struct sock *s, int fd)
 		}
 	}
 	stats_row_free(s);
-	sock_drop_slot(s);
+	drop_slot(s, last, left);
 }
 
 void sock_unpin_now(struct sock *s)

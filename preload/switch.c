@@ -107,13 +107,13 @@ void switch_offer(struct sock *s, int fd)
 		return;
 	}
 	struct link *l;
-	int r = link_to(&hit, &l);
+	uint32_t index;
+	int r = link_to(&hit, &l, &index);
 	if (r == -EAGAIN)
 		return; /* its backlog is full: later */
-	int index = r < 0 ? -1 : link_lane_new(l);
-	if (index < 0) {
+	if (r < 0) {
 		sock_plain(s, r == -EPERM ? REASON_OTHER_USER : r == -ENFILE ? REASON_NO_FDS : r == -ESRCH ? REASON_PEER_PLAIN :
-			      r < 0 ? REASON_NO_MEMORY : REASON_LIMIT);
+										REASON_NO_MEMORY);
 		return;
 	}
 	struct link_lane *lane = &l->lane[index];

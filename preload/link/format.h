@@ -71,7 +71,7 @@ enum lane_state { LANE_FREE = 0, LANE_OFFERED = 1, LANE_BOUND = 2, LANE_REFUSED 
 struct link_lane {
 	_Atomic uint32_t state;      /* enum lane_state */
 	_Atomic uint32_t reason;     /* where refused: enum reason */
-	uint64_t token;              /* of the connection, from the connector's registry entry */
+	_Atomic uint64_t token;      /* of the connection, from the connector's registry entry */
 	uint32_t entry;              /* index of that registry entry */
 	uint32_t spare;
 	struct state_addr acceptor, connector;

@@ -1,5 +1,6 @@
 #include "preload/link/link_inner.h"
 #include "preload/discover/registry.h"
+#include "preload/family.h"
 #include "preload/fdtab.h"
 #include "preload/quiet.h"
 #include "preload/real.h"
@@ -13,6 +14,7 @@
 #include <sys/resource.h>
 
 #define OWN_FDS_MAX 256
+#define LANE_LOOKS 16
 
 struct link *links;
 pthread_mutex_t links_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -20,16 +22,19 @@ pthread_mutex_t link_walk_lock = PTHREAD_MUTEX_INITIALIZER;
 _Atomic uint32_t links_any;
 static uint32_t serial;
 
+#define TABLES (LINK_LANES * (sizeof(struct sock *) + sizeof(struct link_left) + sizeof(uint16_t)))
+
 struct link *link_new(void)
 {
 	size_t size = (sizeof(struct link) + 4095) & ~4095ul;
-	size_t lanes = LINK_LANES * sizeof(struct sock *), closing = LINK_LANES * sizeof(uint16_t);
-	uint8_t *m = mmap(NULL, size + lanes + closing, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	size_t lanes = LINK_LANES * sizeof(struct sock *), left = LINK_LANES * sizeof(struct link_left);
+	uint8_t *m = mmap(NULL, size + TABLES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (m == MAP_FAILED)
 		return NULL;
 	struct link *l = (struct link *)m;
 	l->by_lane = (struct sock **)(m + size);
-	l->closing = (uint16_t *)(m + size + lanes);
+	l->left = (struct link_left *)(m + size + lanes);
+	l->closing = (uint16_t *)(m + size + lanes + left);
 	l->serial = ++serial;
 	l->socket = l->memory = l->epochs_fd = -1;
 	l->peer_bell = -1;
@@ -49,7 +54,7 @@ void link_discard(struct link *l)
 		munmap((void *)l->peer_epochs, sizeof(*l->peer_epochs));
 	if (l->header)
 		munmap(l->header, LINK_SIZE);
-	munmap(l, ((sizeof(struct link) + 4095) & ~4095ul) + LINK_LANES * (sizeof(struct sock *) + sizeof(uint16_t)));
+	munmap(l, ((sizeof(struct link) + 4095) & ~4095ul) + TABLES);
 }
 
 int link_map(struct link *l, int fd)
@@ -98,28 +103,35 @@ int link_keep(int fd)
 	return -1;
 }
 
-int link_to(const struct registry_hit *hit, struct link **ret)
+int link_to(const struct registry_hit *hit, struct link **ret, uint32_t *ret_lane)
 {
 	struct link *found = NULL;
+	int lane = -1;
 	own_lock(&links_lock);
 	for (struct link *l = links; l && !found; l = l->next)
-		if (l->side == 0 && !l->dead && !l->inherited && l->peer == hit->process &&
-		    (l->lanes_used < LINK_LANES || l->n_closing))
+		if (l->side == 0 && !l->dead && !l->inherited && l->peer == hit->process && (lane = link_lane_take(l)) >= 0)
 			found = l;
 	if (found)
 		found->lanes_open++; /* keeps it from being given back before the caller has bound its lane */
 	own_unlock(&links_lock);
-	if (found) {
-		*ret = found;
-		return 0;
+	if (!found) {
+		link_reap(); /* room for a new one */
+		int r = link_knock(hit, &found);
+		if (r < 0)
+			return r;
+		own_lock(&links_lock);
+		lane = link_lane_take(found);
+		own_unlock(&links_lock);
 	}
-	link_reap(); /* room for a new one */
-	return link_knock(hit, ret);
+	*ret = found;
+	*ret_lane = lane;
+	return 0;
 }
 
 static void lane_reset(struct link *l, uint32_t index)
 {
 	struct link_lane *lane = &l->lane[index];
+	atomic_store(&lane->token, 0); /* before the closed marks */
 	for (int d = 0; d < 2; d++) {
 		ring_reset((struct ring){&lane->dir[d], link_area(l, index, d)});
 		atomic_store(&lane->end[d].waiters, 0);
@@ -130,15 +142,49 @@ static void lane_reset(struct link *l, uint32_t index)
 	atomic_store(&lane->state, LANE_FREE);
 }
 
-static int lane_take(struct link *l)
+/* A lane that this process gave up: has it been given up by the whole family? Where the others were killed nobody else
+ * says so. */
+static bool closed_here(struct link *l, uint32_t index)
 {
-	/* Given up by both sides: newest first, its pages are warm. A few looks, then a fresh one. */
-	for (uint32_t k = 0; k < 16 && k < l->n_closing; k++) {
+	struct link_left *left = &l->left[index];
+	_Atomic uint32_t *closed = &l->lane[index].end[l->side].closed;
+	if (left->slot) {
+		family_lock();
+		bool ended = slot_abandoned(left->slot - 1, left->serial);
+		/* Under the lock: of several who find it out one says so. In this order: it may be another connection's by now,
+		 * and a lane that begins anew loses its token first. */
+		if (ended && !atomic_load(closed) && atomic_load(&l->lane[index].token) == left->token)
+			atomic_store(closed, 1);
+		family_unlock();
+		if (!ended)
+			return false;
+		left->slot = 0;
+		l->n_left--;
+	}
+	return l->side == 1 || atomic_load(closed);
+}
+
+/* Out of the way of those that come next. */
+static void sink(struct link *l, uint32_t at)
+{
+	uint32_t to = l->sunk++ % l->n_closing;
+	uint16_t index = l->closing[at];
+	l->closing[at] = l->closing[to];
+	l->closing[to] = index;
+}
+
+int link_lane_take(struct link *l)
+{
+	/* Given up by both sides: newest first, its pages are warm. A few looks, then a fresh one; when there is none, all. */
+	uint32_t looks = l->lanes_used == LINK_LANES ? l->n_closing : LANE_LOOKS;
+	for (uint32_t k = 0; k < looks && k < l->n_closing; k++) {
 		uint32_t at = l->n_closing - 1 - k, index = l->closing[at];
 		struct link_lane *lane = &l->lane[index];
 		bool refused = atomic_load(&lane->state) == LANE_REFUSED;
-		if (!atomic_load(&lane->end[0].closed) || (!refused && !atomic_load(&lane->end[1].closed)))
+		if (!closed_here(l, index) || (!refused && !atomic_load(&lane->end[1].closed))) {
+			sink(l, at);
 			continue;
+		}
 		l->closing[at] = l->closing[--l->n_closing];
 		lane_reset(l, index);
 		return index;
@@ -149,26 +195,34 @@ static int lane_take(struct link *l)
 	return l->lanes_used++;
 }
 
-int link_lane_new(struct link *l)
+/* Connector: the acceptor waits for the end of lanes that killed processes of ours held. */
+static void look_at_left(struct link *l)
 {
-	own_lock(&links_lock);
-	int lane = lane_take(l);
-	if (lane < 0)
-		l->lanes_open--;
-	own_unlock(&links_lock);
-	return lane;
+	for (uint32_t k = 0; k < 2 && l->n_left && l->n_closing; k++) {
+		uint32_t at = l->sunk++ % l->n_closing;
+		if (closed_here(l, l->closing[at]))
+			l->closing[at] = l->closing[--l->n_closing];
+	}
 }
 
-void link_lane_done(struct link *l, uint32_t lane, bool closed)
+void link_lane_done(struct link *l, uint32_t lane, const struct link_left *held)
 {
 	own_lock(&links_lock);
 	l->by_lane[lane] = NULL;
 	/* After our own table: the acceptor may offer the lane again at once, and another thread take that offer. */
-	if (closed)
+	if (!held)
 		atomic_store(&l->lane[lane].end[l->side].closed, 1);
 	bool last = --l->lanes_open == 0;
-	if (l->side == 0 && !l->inherited && l->n_closing < LINK_LANES)
-		l->closing[l->n_closing++] = lane;
+	if (l->side == 0 ? !l->inherited : held != NULL) {
+		if (l->left[lane].slot)
+			l->n_left--;
+		l->left[lane] = held ? *held : (struct link_left){0};
+		l->n_left += held != NULL;
+		if (l->n_closing < LINK_LANES)
+			l->closing[l->n_closing++] = lane;
+	}
+	if (l->side == 1)
+		look_at_left(l);
 	USE(lanes_bound, -1);
 	own_unlock(&links_lock);
 	if (last)
@@ -224,6 +278,9 @@ void link_fork_child(void)
 	for (struct link *l = links; l; l = l->next) {
 		l->inherited = 1;
 		l->sent_wakefds = l->kept_wakefds = 0; /* those were the parent's words */
+		for (; l->n_closing; l->n_closing--) /* and lanes that it gave up */
+			l->left[l->closing[l->n_closing - 1]].slot = 0;
+		l->n_left = 0;
 	}
 }
 

@@ -11,6 +11,13 @@
 struct sock;
 struct registry_hit;
 
+/* The connection of a lane that this process gave up while others of the family held it. */
+struct link_left {
+	uint32_t slot;           /* index plus one, 0 none */
+	uint32_t serial;
+	uint64_t token;          /* of the lane then */
+};
+
 struct link {
 	struct link *next;
 	uint32_t serial;         /* in this process, from 1 */
@@ -36,8 +43,12 @@ struct link {
 	uint32_t offers_seen;    /* connector: offers taken so far */
 	uint32_t lanes_used;     /* acceptor: lanes ever used */
 	uint32_t lanes_open;     /* lanes bound or offered in this process */
-	uint32_t n_closing;      /* acceptor: lanes given up here, until the other side has given them up too */
+	/* Lanes given up here: at the acceptor until the other side has given them up too, at the connector those that others
+	 * of the family hold. */
+	uint32_t n_closing, n_left;
+	uint32_t sunk;           /* closing: where the next one goes that is not to be had */
 	uint16_t *closing;       /* [LINK_LANES] */
+	struct link_left *left;  /* [LINK_LANES], by lane */
 	struct sock **by_lane;   /* [LINK_LANES] */
 	_Atomic uint64_t sent_wakefds;   /* which of our wake-up words the peer has fds for */
 	_Atomic uint64_t kept_wakefds;   /* ... and of which none was sent, since the bell does as well */
@@ -50,10 +61,10 @@ extern pthread_mutex_t links_lock;
 extern pthread_mutex_t link_walk_lock;
 extern _Atomic uint32_t links_any;     /* a link was ever made in this process */
 
-/* Acceptor: the link to that process, knocking where there is none; held for one lane (lanes_open), which
- * link_lane_new or link_lane_done gives back. 0 or -errno: -EAGAIN (its backlog is full),
- * -ENFILE (own fd budget), -ESRCH (nobody there), -EPERM (another user). */
-int link_to(const struct registry_hit *hit, struct link **ret);
+/* Acceptor: an unused lane, reset, on a link to that process, knocking where there is none or no lane is free; held until
+ * link_lane_done. 0 or -errno: -EAGAIN (its backlog is full), -ENFILE (own fd budget), -ESRCH (nobody there), -EPERM (another
+ * user). */
+int link_to(const struct registry_hit *hit, struct link **ret, uint32_t *ret_lane);
 /* Connector: looks for a knock, takes it. Returns true when a new link was made. Caller holds link_walk_lock. */
 bool link_look(void);
 /* Makes this process's rendezvous socket. 0 or -errno. */
@@ -67,10 +78,10 @@ void link_announce(struct link *l, int word);
 void link_announce_kept(void);
 /* The descriptor by which the peer's word is woken, -1 none: its own, or the bell. */
 int link_wakefd(struct link *l, unsigned word);
-/* Acceptor: an unused lane, reset; -1 none. */
-int link_lane_new(struct link *l);
-/* closed: nobody of this family uses the lane any more. */
-void link_lane_done(struct link *l, uint32_t lane, bool closed);
+/* The acceptor's lane of a link: -1 none. Under links_lock. */
+int link_lane_take(struct link *l);
+/* held: by whom else; NULL: nobody of this family uses the lane any more. */
+void link_lane_done(struct link *l, uint32_t lane, const struct link_left *held);
 /* Gives back links that have no lane in use and whose peer has gone. */
 void link_reap(void);
 /* Before a fork, links_lock and link_receive_lock held. */

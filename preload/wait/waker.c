@@ -115,9 +115,9 @@ int waker_adopt(const struct waker_image *from)
 	bell = from->bell;
 	/* Words of the image before: nobody sleeps on them any more. */
 	for (int w = 0; w < LINK_WAITERS; w++)
-		if (family->waiter_pid[w] == getpid()) {
-			family->waiter_pid[w] = 0;
+		if (family->waiter_owner[w] == family_self + 1) {
 			atomic_fetch_and(&family->waiters_used, ~(1ull << w));
+			family->waiter_owner[w] = 0;
 		}
 	return 0;
 }
@@ -133,21 +133,20 @@ struct link_epochs *waker_epochs(int *ret_fd, int *ret_bell)
 	return epochs;
 }
 
+/* A word that nobody has; where there is none, one of a process that has ended without giving it back (its threads may
+ * have slept on it to the last, so it does not do that itself). */
 static int word_claim(void)
 {
+	int32_t self = family_self >= 0 ? family_self + 1 : -getpid();
 	for (int pass = 0; pass < 2; pass++)
 		for (int w = 0; w < LINK_WAITERS; w++) {
-			if (pass == 0) {
-				if (!(atomic_fetch_or(&family->waiters_used, 1ull << w) & 1ull << w)) {
-					family->waiter_pid[w] = getpid();
-					return w;
-				}
-				continue;
+			int32_t owner = atomic_load(&family->waiter_owner[w]);
+			bool dead = pass && owner != self &&
+				    (owner > 0 ? family_left(owner - 1) : owner < 0 && kill(-owner, 0) < 0 && errno == ESRCH);
+			if ((dead || !owner) && atomic_compare_exchange_strong(&family->waiter_owner[w], &owner, self)) {
+				atomic_fetch_or(&family->waiters_used, 1ull << w);
+				return w;
 			}
-			int32_t pid = family->waiter_pid[w];
-			if (pid > 0 && pid != getpid() && kill(pid, 0) < 0 && errno == ESRCH &&
-			    atomic_compare_exchange_strong(&family->waiter_pid[w], &pid, getpid()))
-				return w; /* of a process that was killed */
 		}
 	return -1;
 }
@@ -187,8 +186,8 @@ struct waker *waker_new(void)
 			own_words |= 1ull << w;
 			made = &wakers[w];
 		} else {
-			family->waiter_pid[w] = 0;
 			atomic_fetch_and(&family->waiters_used, ~(1ull << w));
+			family->waiter_owner[w] = 0;
 		}
 	}
 	if (!made && own_words) {

@@ -80,6 +80,11 @@ TESTS += tests/unit/stale
 tests_unit_stale_SOURCES = tests/unit/stale.c
 tests_unit_stale_LDADD = tests/unit/libinside.la
 
+check_PROGRAMS += tests/unit/family_ends
+TESTS += tests/unit/family_ends
+tests_unit_family_ends_SOURCES = tests/unit/family_ends.c
+tests_unit_family_ends_LDADD = tests/unit/libinside.la
+
 if HAVE_CMOCKA
 check_PROGRAMS += tests/unit/test_registry
 TESTS += tests/unit/test_registry
