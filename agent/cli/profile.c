@@ -25,7 +25,8 @@ static void usage(FILE *to)
 	      "  recommend        those that suit this machine, and why\n"
 	      "  show NAME        the values that it has on this machine, each with its reason and source\n"
 	      "  check [FILE...]  is what stands in the files right? without FILE: all installed profiles and drop-ins\n\n"
-	      "  -n, --nic IF     show: only this interface of the NICs\n" TARGET_HELP "  -h, --help       this text\n\n"
+	      "  -n, --nic IF     show: only this interface of the NICs\n"
+	      "      --names      list: the names alone\n" TARGET_HELP "  -h, --help       this text\n\n"
 	      "Exit status: 0, 1 where a profile is wrong or the machine cannot be looked at, 64 wrong usage.\n",
 	      to);
 }
@@ -33,6 +34,7 @@ static void usage(FILE *to)
 struct run {
 	struct target target;
 	const char *nic;
+	bool names_only;
 	struct sys *sys;
 	struct facts facts;
 	bool has_facts;
@@ -120,6 +122,20 @@ static void print_row(struct run *r, const struct profile *p, const char *why, b
 		printf("%-*s  %s\n", width, p->name, why);
 	else
 		printf("%-*s  %-3s  %s\n%*s       %s\n", width, p->name, why ? "yes" : "-", p->summary, width, "", p->file);
+}
+
+/* For completion: the files are not read, nor the machine. */
+static int list_names(struct run *r)
+{
+	char **names;
+	int err = profile_names(r->sys, &names);
+
+	if (err)
+		return target_failed(COMMAND_NAME, &(struct error){0}, err);
+	for (char **n = names; *n; n++)
+		puts(*n);
+	sys_list_free(names);
+	return 0;
 }
 
 static int list(struct run *r, bool recommended_only)
@@ -369,7 +385,7 @@ static int dispatch(struct run *r, int n, char **words)
 	const char *verb = words[0];
 
 	if (!strcmp(verb, "list") || !strcmp(verb, "recommend"))
-		return n > 1 ? wrong("takes no argument", words[1]) : list(r, *verb == 'r');
+		return n > 1 ? wrong("takes no argument", words[1]) : r->names_only ? list_names(r) : list(r, *verb == 'r');
 	if (!strcmp(verb, "check"))
 		return check(r, words + 1);
 	return n != 2 ? wrong("show takes the name of one profile", NULL) : show(r, words[1]);
@@ -378,7 +394,7 @@ static int dispatch(struct run *r, int n, char **words)
 int cmd_profile(int argc, char **argv)
 {
 	static const struct option longs[] = {
-	    TARGET_LONGS, {"nic", required_argument, NULL, 'n'}, {"help", no_argument, NULL, 'h'}, {0}};
+	    TARGET_LONGS, {"nic", required_argument, NULL, 'n'}, {"names", no_argument, NULL, 'N'}, {"help", no_argument, NULL, 'h'}, {0}};
 	static const char *const verbs[] = {"list", "recommend", "show", "check"};
 	struct run r = {0};
 	size_t known = 0;
@@ -389,6 +405,9 @@ int cmd_profile(int argc, char **argv)
 			TARGET_CASES(&r.target)
 		case 'n':
 			r.nic = optarg;
+			break;
+		case 'N':
+			r.names_only = true;
 			break;
 		case 'h':
 			usage(stdout);
@@ -407,6 +426,8 @@ int cmd_profile(int argc, char **argv)
 		return wrong("is none of list, recommend, show, check", argv[optind]);
 	if (r.nic && strcmp(argv[optind], "show"))
 		return wrong("is for show only", "--nic");
+	if (r.names_only && (strcmp(argv[optind], "list") || r.target.json))
+		return wrong("is for list without --json only", "--names");
 	err = target_open(&r.target, COMMAND_NAME, &r.sys);
 	if (err)
 		return err;

@@ -197,6 +197,8 @@ END
 	run "$hasten" profile show a b; [ "$status" -eq 64 ]
 	run "$hasten" profile list x; [ "$status" -eq 64 ]
 	run "$hasten" profile list --nic eth0; [ "$status" -eq 64 ]
+	run "$hasten" profile show redis --names; [ "$status" -eq 64 ]
+	[ "$("$hasten" profile list --names --root "$root")" = "$(cd "$top_srcdir/profiles" && printf '%s\n' *.yaml | sed 's/\.yaml$//' | sort)" ]
 	run "$hasten" profile list --root /nowhere; [ "$status" -eq 64 ]
 	run "$hasten" profile --help; [ "$status" -eq 0 ]
 	run "$hasten" profile show ../../etc/passwd; [ "$status" -eq 1 ]; [[ $output == *"is not a profile's name"* ]]
