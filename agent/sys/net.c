@@ -1,6 +1,7 @@
 #include "agent/sys/net.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,10 +24,33 @@ void eth_settings_free(struct eth_settings *s)
 	*s = (struct eth_settings){0};
 }
 
+/* The kernel's names of features and the older ones that ethtool(8) shows in their place (ethtool's common.c, off_flag_def). Those of several
+ * bits stand for the first. */
+static const char *feature_name(const char *name)
+{
+	static const char *const names[][2] = {
+		{"rx-checksumming", "rx-checksum"},
+		{"scatter-gather", "tx-scatter-gather"},
+		{"tcp-segmentation-offload", "tx-tcp-segmentation"},
+		{"generic-segmentation-offload", "tx-generic-segmentation"},
+		{"generic-receive-offload", "rx-gro"},
+		{"large-receive-offload", "rx-lro"},
+		{"rx-vlan-offload", "rx-vlan-hw-parse"},
+		{"tx-vlan-offload", "tx-vlan-hw-insert"},
+		{"ntuple-filters", "rx-ntuple-filter"},
+		{"receive-hashing", "rx-hashing"},
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (!strcmp(names[i][0], name))
+			return names[i][1];
+	return name;
+}
+
 const struct eth_value *eth_find(const struct eth_settings *s, const char *name)
 {
 	for (size_t i = 0; i < s->n_values; i++)
-		if (!strcmp(s->values[i].name, name))
+		if (!strcmp(feature_name(s->values[i].name), feature_name(name)))
 			return &s->values[i];
 	return NULL;
 }
@@ -81,5 +105,18 @@ int net_eth_set(struct net *n, const char *ifname, enum eth_kind kind, const str
 		return -EINVAL;
 	if (kind == ETH_RSS && !values->indirection_default && !values->n_indirection)
 		return -EINVAL;
-	return n->ops->eth_set(n->self, ifname, kind, values);
+	if (kind != ETH_FEATURES)
+		return n->ops->eth_set(n->self, ifname, kind, values);
+	struct eth_settings named = {.n_values = values->n_values};
+
+	named.values = calloc(values->n_values, sizeof(*named.values));
+	if (!named.values)
+		return -ENOMEM;
+	for (size_t i = 0; i < values->n_values; i++) {
+		named.values[i] = values->values[i];
+		snprintf(named.values[i].name, sizeof(named.values[i].name), "%s", feature_name(values->values[i].name));
+	}
+	r = n->ops->eth_set(n->self, ifname, kind, &named);
+	free(named.values);
+	return r;
 }

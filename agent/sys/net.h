@@ -3,7 +3,8 @@
  * kernel has no such family), the answers of a captured tree (net_capture.c), and none (-EOPNOTSUPP).
  *
  * ethtool's settings all have one shape here: a list of named values per kind, so that plan, journal, capture and write model need
- * to know no kind by heart. Names are those of ethtool(8): "combined", "rx", "adaptive-rx", "rx-usecs", "tx-tcp-segmentation". */
+ * to know no kind by heart. Names are those of ethtool(8): "combined", "rx", "adaptive-rx", "rx-usecs", "tx-tcp-segmentation". Features are
+ * given back by the kernel's names; eth_find and net_eth_set also take the older ones that ethtool shows ("generic-receive-offload" is rx-gro). */
 #ifndef HASTEN_SYS_NET_H
 #define HASTEN_SYS_NET_H
 #include <stdbool.h>
