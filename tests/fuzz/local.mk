@@ -15,6 +15,15 @@ EXTRA_DIST += tests/fuzz/corpus/profile/all-keys tests/fuzz/corpus/profile/depth
 	tests/fuzz/corpus/profile/drop-in tests/fuzz/corpus/profile/expression tests/fuzz/corpus/profile/fault-at-the-end tests/fuzz/corpus/profile/expression-words \
 	tests/fuzz/corpus/profile/packet-rate tests/fuzz/corpus/profile/refusals tests/fuzz/corpus/profile/throughput
 
+check_PROGRAMS += tests/fuzz/fuzz_manifest tests/fuzz/fuzz_control
+tests_fuzz_fuzz_manifest_SOURCES = tests/fuzz/fuzz_manifest.c
+tests_fuzz_fuzz_manifest_LDADD = libagent.la
+tests_fuzz_fuzz_control_SOURCES = tests/fuzz/fuzz_control.c agent/daemon/control.c agent/daemon/watch.c agent/daemon/log.c
+tests_fuzz_fuzz_control_CFLAGS = $(AM_CFLAGS) $(SYSTEMD_CFLAGS) $(JSONC_CFLAGS)
+tests_fuzz_fuzz_control_LDADD = libagent.la $(SYSTEMD_LIBS) $(JSONC_LIBS)
+EXTRA_DIST += tests/fuzz/corpus/manifest/whole tests/fuzz/corpus/manifest/conf tests/fuzz/corpus/manifest/tricks \
+	tests/fuzz/corpus/control/status tests/fuzz/corpus/control/uevent
+
 TESTS += tests/fuzz/replay.sh
 EXTRA_DIST += tests/fuzz/replay.sh tests/fuzz/run.sh \
 	tests/fuzz/corpus/options/netacc tests/fuzz/corpus/options/hasten tests/fuzz/corpus/options/faults \
