@@ -1,0 +1,20 @@
+BATS_TESTS = tests/bats/beside.bats tests/bats/ss.bats tests/bats/bench.bats tests/bats/run.bats tests/bats/config.bats \
+	tests/bats/schema.bats
+BATS_TESTS += tests/bats/profile.bats
+BATS_TESTS += tests/bats/detect.bats
+BATS_TESTS += tests/bats/check.bats
+BATS_TESTS += tests/bats/sys.bats
+EXTRA_DIST += $(BATS_TESTS)
+if HAVE_BATS
+TESTS += $(BATS_TESTS)
+endif
+
+# Real servers: too long for "make check"; tests/run.sh runs them.
+EXTRA_DIST += tests/bats/common.bash tests/bats/machines.bash tests/bats/talk.py \
+	tests/bats/servers/cluster.bats tests/bats/servers/fallback.bats tests/bats/servers/memcached.bats \
+	tests/bats/servers/postgresql.bats tests/bats/servers/redis.bats tests/bats/servers/web.bats
+
+# The host's settings: the same, group "host".
+HOST_TESTS = tests/bats/host/driver.bats
+HOST_TESTS += tests/bats/host/hastend.bats tests/bats/host/hotplug.bats
+EXTRA_DIST += $(HOST_TESTS) tests/bats/host/https.py
