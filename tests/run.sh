@@ -99,7 +99,7 @@ install_missing() {
 	[[ $'\n'$chosen$'\n' != *$'\n'servers$'\n'* ]] ||
 		wanted+=(redis-server redis-tools memcached nginx-light wrk postgresql)
 	[[ $'\n'$chosen$'\n' != *$'\n'check$'\n'* ]] || wanted+=(redis-server redis-tools shellcheck man-db
-		python3-jsonschema strace libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4 libfaketime)
+		python3-jsonschema hwloc-nox bzip2 strace libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4 libfaketime)
 	[[ $'\n'$chosen$'\n' != *$'\n'host$'\n'* ]] || wanted+=(tuned dbus ethtool hwloc-nox dkms linux-headers-amd64 openssl python3-jsonschema)
 	[[ $'\n'$chosen$'\n' != *$'\n'model$'\n'* ]] || wanted+=(spin)
 	[[ $'\n'$chosen$'\n' != *$'\n'fuzz$'\n'* ]] || wanted+=(clang llvm libclang-rt-14-dev)

@@ -73,6 +73,10 @@ static int read_sets(struct sys *s, struct cpu_facts *c)
 	return r;
 }
 
+struct package_fact { /* of the package that is being read */
+	bool is_known, one_number;
+};
+
 static struct cpu_fact *find_cpu(struct cpu_facts *c, int id)
 {
 	size_t low = 0, high = c->n_cpu;
@@ -111,7 +115,8 @@ static int read_threads(struct sys *s, struct cpu_facts *c, struct cpu_fact *fir
 	return r;
 }
 
-/* The number of the core is each CPU's own: on AMD's Bulldozer siblings have two. */
+/* On AMD's Bulldozer the threads of a core have core numbers of their own; what the first core of a package does, all
+ * of it do. */
 static int read_numbers(struct sys *s, struct cpu_fact *f)
 {
 	int64_t core, package;
@@ -125,6 +130,31 @@ static int read_numbers(struct sys *s, struct cpu_fact *f)
 	if (!r && package >= 0 && package <= INT32_MAX)
 		f->package = (int)package;
 	return optional(r);
+}
+
+/* Of the threads of a core: the first one's number for all, where the package numbers cores and not threads. */
+static int read_core(struct sys *s, struct cpu_facts *c, struct cpu_fact *first, struct package_fact *p)
+{
+	int r = 0;
+
+	cpumask_each(id, &first->siblings)
+	{
+		struct cpu_fact *t = find_cpu(c, id);
+
+		if (r || !t || !t->online || t->core >= 0)
+			continue;
+		if (p->is_known && p->one_number && first->core >= 0) {
+			t->core = first->core;
+			t->package = first->package;
+			continue;
+		}
+		r = read_numbers(s, t);
+		if (t == first)
+			continue;
+		p->one_number = t->core == first->core && (!p->is_known || p->one_number);
+		p->is_known = true;
+	}
+	return r;
 }
 
 /* As for a core's threads: the first CPU of a package names the others. */
@@ -183,6 +213,7 @@ static int read_nodes(struct sys *s, struct cpu_facts *c)
 static int read_topology(struct sys *s, struct cpu_facts *c)
 {
 	size_t n = cpumask_weight(&c->present);
+	struct package_fact p = {0};
 	int r = 0;
 
 	c->cpu = calloc(n ? n : 1, sizeof(*c->cpu));
@@ -197,12 +228,14 @@ static int read_topology(struct sys *s, struct cpu_facts *c)
 	for (size_t i = 0; !r && i < n; i++) {
 		if (!c->cpu[i].online)
 			continue; /* its topology folder went with it */
-		if (c->cpu[i].package < 0)
+		if (c->cpu[i].package < 0) {
 			r = read_package(s, c, &c->cpu[i]);
-		if (!r)
-			r = read_numbers(s, &c->cpu[i]);
+			p = (struct package_fact){0};
+		}
 		if (!r && cpumask_empty(&c->cpu[i].siblings))
 			r = read_threads(s, c, &c->cpu[i]);
+		if (!r && c->cpu[i].core < 0)
+			r = read_core(s, c, &c->cpu[i], &p);
 	}
 	for (size_t i = 0; !r && i < n; i++)
 		if (cpumask_empty(&c->cpu[i].siblings))
