@@ -1,4 +1,5 @@
-/* hasten profile: which workload profiles there are, what each would set on this machine and why, and whether they are right. */
+/* hasten profile: which workload profiles there are, what each would set on this machine and why, and whether they are
+ * right. */
 #include "config.h"
 
 #include "agent/profile/profile.h"
@@ -24,7 +25,8 @@ static void usage(FILE *to)
 	      "  list             every profile, its file, and whether it is recommended here\n"
 	      "  recommend        those that suit this machine, and why\n"
 	      "  show NAME        the values that it has on this machine, each with its reason and source\n"
-	      "  check [FILE...]  is what stands in the files right? without FILE: all installed profiles and drop-ins\n\n"
+	      "  check [FILE...]  is what stands in the files right? without FILE: all installed profiles and "
+	      "drop-ins\n\n"
 	      "  -n, --nic IF     show: only this interface of the NICs\n"
 	      "      --names      list: the names alone\n" TARGET_HELP "  -h, --help       this text\n\n"
 	      "Exit status: 0, 1 where a profile is wrong or the machine cannot be looked at, 64 wrong usage.\n",
@@ -121,7 +123,8 @@ static void print_row(struct run *r, const struct profile *p, const char *why, b
 	if (recommended_only)
 		printf("%-*s  %s\n", width, p->name, why);
 	else
-		printf("%-*s  %-3s  %s\n%*s       %s\n", width, p->name, why ? "yes" : "-", p->summary, width, "", p->file);
+		printf("%-*s  %-3s  %s\n%*s       %s\n", width, p->name, why ? "yes" : "-", p->summary, width, "",
+		       p->file);
 }
 
 /* For completion: the files are not read, nor the machine. */
@@ -193,8 +196,10 @@ static const char *called(const struct facts *f, const char *target)
 	return target;
 }
 
-static const char *const modes[] = {[SETTING_EXACT] = "value", [SETTING_AT_LEAST] = "at-least", [SETTING_AT_MOST] = "at-most"};
-static const char *const mode_words[] = {[SETTING_EXACT] = "", [SETTING_AT_LEAST] = "at least ", [SETTING_AT_MOST] = "at most "};
+static const char *const modes[] = {
+    [SETTING_EXACT] = "value", [SETTING_AT_LEAST] = "at-least", [SETTING_AT_MOST] = "at-most"};
+static const char *const mode_words[] = {
+    [SETTING_EXACT] = "", [SETTING_AT_LEAST] = "at least ", [SETTING_AT_MOST] = "at most "};
 
 static void show_json(struct run *r, const struct profile *p, const char *why, const struct resolved_set *set)
 {
@@ -376,7 +381,8 @@ static int check(struct run *r, char **files)
 
 static int wrong(const char *text, const char *what)
 {
-	fprintf(stderr, COMMAND_NAME ": %s%s%s; \"" COMMAND_NAME " --help\" says more\n", what ? what : "", what ? ": " : "", text);
+	fprintf(stderr, COMMAND_NAME ": %s%s%s; \"" COMMAND_NAME " --help\" says more\n", what ? what : "",
+		what ? ": " : "", text);
 	return EXIT_USAGE;
 }
 
@@ -385,7 +391,9 @@ static int dispatch(struct run *r, int n, char **words)
 	const char *verb = words[0];
 
 	if (!strcmp(verb, "list") || !strcmp(verb, "recommend"))
-		return n > 1 ? wrong("takes no argument", words[1]) : r->names_only ? list_names(r) : list(r, *verb == 'r');
+		return n > 1           ? wrong("takes no argument", words[1])
+		       : r->names_only ? list_names(r)
+				       : list(r, *verb == 'r');
 	if (!strcmp(verb, "check"))
 		return check(r, words + 1);
 	return n != 2 ? wrong("show takes the name of one profile", NULL) : show(r, words[1]);
@@ -393,8 +401,11 @@ static int dispatch(struct run *r, int n, char **words)
 
 int cmd_profile(int argc, char **argv)
 {
-	static const struct option longs[] = {
-	    TARGET_LONGS, {"nic", required_argument, NULL, 'n'}, {"names", no_argument, NULL, 'N'}, {"help", no_argument, NULL, 'h'}, {0}};
+	static const struct option longs[] = {TARGET_LONGS,
+					      {"nic", required_argument, NULL, 'n'},
+					      {"names", no_argument, NULL, 'N'},
+					      {"help", no_argument, NULL, 'h'},
+					      {0}};
 	static const char *const verbs[] = {"list", "recommend", "show", "check"};
 	struct run r = {0};
 	size_t known = 0;

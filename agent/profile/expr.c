@@ -1,5 +1,5 @@
-/* Expressions of profiles: recursive descent, worked out while it is read. Where nothing is to be worked out (expr_check, the right
- * side of a decided "and" or "or") terms have a kind and no value. */
+/* Expressions of profiles: recursive descent, worked out while it is read. Where nothing is to be worked out
+ * (expr_check, the right side of a decided "and" or "or") terms have a kind and no value. */
 #include "agent/profile/expr.h"
 
 #include "agent/detect/facts.h"
@@ -105,7 +105,8 @@ static int want_kind(struct reader *r, const struct expr_term *t, int kind, cons
 {
 	if (t->kind == kind)
 		return 0;
-	return error_set(r->e, -EINVAL, "\"%s\": %s takes %s, not %s", r->text, where, kind_names[kind], kind_names[t->kind]);
+	return error_set(r->e, -EINVAL, "\"%s\": %s takes %s, not %s", r->text, where, kind_names[kind],
+			 kind_names[t->kind]);
 }
 
 /* A quoted list is a set where one is wanted. */
@@ -201,7 +202,8 @@ static int read_word(struct reader *r, struct expr_term *ret)
 
 static int first_cpus(struct reader *r, const struct cpumask *set, int64_t n, struct cpumask *ret)
 {
-	cpumask_each(cpu, set) {
+	cpumask_each(cpu, set)
+	{
 		if (n-- <= 0)
 			break;
 		if (cpumask_set(ret, cpu))
@@ -216,7 +218,8 @@ static int call_set(struct reader *r, enum function f, struct expr_term *argumen
 	int err;
 
 	if (n != wanted)
-		return error_set(r->e, -EINVAL, "\"%s\": %s() takes %u values, not %u", r->text, functions[f], wanted, n);
+		return error_set(r->e, -EINVAL, "\"%s\": %s() takes %u values, not %u", r->text, functions[f], wanted,
+				 n);
 	err = want_set(r, &argument[0], functions[f]);
 	if (!err && n == 2)
 		err = want_kind(r, &argument[1], EXPR_INT, functions[f]);
@@ -234,7 +237,8 @@ static int call_set(struct reader *r, enum function f, struct expr_term *argumen
 	return 0;
 }
 
-static int call_integers(struct reader *r, enum function f, const struct expr_term *argument, unsigned n, struct expr_term *ret)
+static int call_integers(struct reader *r, enum function f, const struct expr_term *argument, unsigned n,
+			 struct expr_term *ret)
 {
 	if (f == F_CLAMP ? n != 3 : n < 1)
 		return error_set(r->e, -EINVAL, "\"%s\": %s() takes %s, not %u", r->text, functions[f],
@@ -302,8 +306,9 @@ static int unknown_name(struct reader *r, const char *name, bool call)
 	if (s.best)
 		return error_set(r->e, -EINVAL, "\"%s\": no %s \"%s\"; did you mean \"%s\"?", r->text,
 				 call ? "function" : "name", name, s.best);
-	return error_set(r->e, -EINVAL, "\"%s\": no %s \"%s\" (hasten-profile(5) lists them; words stand in single quotes)",
-			 r->text, call ? "function" : "name", name);
+	return error_set(r->e, -EINVAL,
+			 "\"%s\": no %s \"%s\" (hasten-profile(5) lists them; words stand in single quotes)", r->text,
+			 call ? "function" : "name", name);
 }
 
 static const char *scope_fault(const struct reader *r, enum field_scope scope)
@@ -565,7 +570,9 @@ int expr_eval(const char *text, const struct facts *f, const struct nic_facts *n
 	    .text = text,
 	    .at = text,
 	    /* a machine without nodes is one node */
-	    .scope = nic ? SCOPE_NIC : node >= 0 || !f->memory.n_node ? SCOPE_NODE : SCOPE_HOST,
+	    .scope = nic                              ? SCOPE_NIC
+		     : node >= 0 || !f->memory.n_node ? SCOPE_NODE
+						      : SCOPE_HOST,
 	    .place = {f, nic, node},
 	    .e = e,
 	};

@@ -90,7 +90,8 @@ int expr_cores(const struct facts *f, const struct cpumask *set, int64_t n, stru
 {
 	_cleanup_(cpumask_free) struct cpumask cores = {0};
 
-	cpumask_each(cpu, set) {
+	cpumask_each(cpu, set)
+	{
 		_cleanup_(cpumask_free) struct cpumask core = {0};
 		int r;
 
@@ -113,7 +114,8 @@ int expr_cores(const struct facts *f, const struct cpumask *set, int64_t n, stru
 	return 0;
 }
 
-/* Worked out from what is online, not from what is isolated now: the same before and after the boot that isolates them. */
+/* Worked out from what is online, not from what is isolated now: the same before and after the boot that isolates them.
+ */
 int fact_cpus_isolatable(const struct expr_place *at, struct expr_term *ret)
 {
 	const struct facts *f = at->facts;
@@ -122,7 +124,8 @@ int fact_cpus_isolatable(const struct expr_place *at, struct expr_term *ret)
 
 	if (cpumask_weight(&f->cpus.online) < ISOLATION_CPUS_MIN)
 		return 0;
-	cpumask_each(cpu, &f->cpus.online) {
+	cpumask_each(cpu, &f->cpus.online)
+	{
 		_cleanup_(cpumask_free) struct cpumask core = {0};
 
 		if (cpumask_weight(&kept) >= HOUSEKEEPING_MIN)
@@ -156,7 +159,8 @@ const char *cpus_not_isolatable(const struct facts *f, const struct cpumask *set
 		return "the first CPU that is online must stay for everything else";
 	if (expr_cores(f, set, INT64_MAX, &cores))
 		return "out of memory";
-	return cpumask_equal(&cores, set) ? NULL : "only whole cores may be isolated, and these CPUs share one with others";
+	return cpumask_equal(&cores, set) ? NULL
+					  : "only whole cores may be isolated, and these CPUs share one with others";
 }
 
 static int local_cpus(const struct facts *f, const struct nic_facts *nic, struct cpumask *ret)
@@ -267,7 +271,9 @@ bool nic_takeable(const struct facts *f, const struct nic_facts *nic, const char
 	else if (nic->protected_by)
 		why = nic->protected_by;
 	else if (nic->rdma || nic->id.ambiguous || nic->id.bus != NIC_BUS_PCI)
-		why = nic->rdma ? "an RDMA device depends on it" : nic->id.ambiguous ? "another NIC has the same identity" : "it is not on the PCI bus";
+		why = nic->rdma           ? "an RDMA device depends on it"
+		      : nic->id.ambiguous ? "another NIC has the same identity"
+					  : "it is not on the PCI bus";
 	else if (f->platform.container)
 		why = "a container does not own the devices";
 	if (ret_why)

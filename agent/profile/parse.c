@@ -116,7 +116,8 @@ static int unknown_key(struct file_reader *r, const char *key, unsigned line)
 	for (size_t i = 0; i < n; i++)
 		suggest_offer(&s, all[i].key);
 	if (s.best)
-		return error_set_at(r->e, -EINVAL, r->path, line, "unknown setting \"%s\"; did you mean \"%s\"?", key, s.best);
+		return error_set_at(r->e, -EINVAL, r->path, line, "unknown setting \"%s\"; did you mean \"%s\"?", key,
+				    s.best);
 	return error_set_at(r->e, -EINVAL, r->path, line, "unknown setting \"%s\"; hasten-profile(5) lists them", key);
 }
 
@@ -145,14 +146,16 @@ static int take_mode(struct file_reader *r, const struct yaml_node *n, struct se
 		if (!v)
 			continue;
 		if (s->value)
-			return error_set_at(r->e, -EINVAL, r->path, v->line, "%s: only one of value, at-least, at-most", n->key);
+			return error_set_at(r->e, -EINVAL, r->path, v->line, "%s: only one of value, at-least, at-most",
+					    n->key);
 		s->mode = modes[i].mode;
 		err = text_of(r, v, n->key, &s->value);
 		if (err)
 			return err;
 	}
 	if (!s->value)
-		return error_set_at(r->e, -EINVAL, r->path, n->line, "%s: value (or at-least, at-most) is missing", n->key);
+		return error_set_at(r->e, -EINVAL, r->path, n->line, "%s: value (or at-least, at-most) is missing",
+				    n->key);
 	return 0;
 }
 
@@ -170,8 +173,8 @@ static int take_setting_map(struct file_reader *r, const struct yaml_node *n, st
 	why = yaml_get(n, "why");
 	source = yaml_get(n, "source");
 	if (!why)
-		return error_set_at(r->e, -EINVAL, r->path, n->line, "%s: why is missing: say in a sentence what this value does here",
-				    n->key);
+		return error_set_at(r->e, -EINVAL, r->path, n->line,
+				    "%s: why is missing: say in a sentence what this value does here", n->key);
 	err = text_of(r, why, "why", &s->why);
 	if (!err && source)
 		err = text_of(r, source, "source", &s->source);
@@ -303,12 +306,14 @@ static int take_recommend(struct file_reader *r, const struct yaml_node *n, stru
 	program = yaml_get(n, "program");
 	why = yaml_get(n, "why");
 	if (!why || (!condition && !program))
-		return error_set_at(r->e, -EINVAL, r->path, n->line, "recommend: why, and if or program, must stand here");
+		return error_set_at(r->e, -EINVAL, r->path, n->line,
+				    "recommend: why, and if or program, must stand here");
 	err = text_of(r, why, "why", &ret->why);
 	if (!err && program)
 		err = text_of(r, program, "program", &ret->program);
 	if (!err && ret->program && strchr(ret->program, '/'))
-		return error_set_at(r->e, -EINVAL, r->path, program->line, "program: a name without folders must stand here");
+		return error_set_at(r->e, -EINVAL, r->path, program->line,
+				    "program: a name without folders must stand here");
 	if (!err && condition)
 		err = text_of(r, condition, "if", &ret->condition);
 	if (err || !condition)
@@ -343,7 +348,8 @@ static int take_head(struct file_reader *r, const struct yaml_node *root, const 
 	int err = 0;
 
 	if (!schema || schema->kind != YAML_NODE_SCALAR || strcmp(schema->text, SCHEMA))
-		return error_set_at(r->e, -EINVAL, r->path, schema ? schema->line : 1, "\"schema: 1\" must stand here; %s",
+		return error_set_at(r->e, -EINVAL, r->path, schema ? schema->line : 1,
+				    "\"schema: 1\" must stand here; %s",
 				    schema ? "this hasten knows no other" : "it is missing");
 	if (boot && (boot->kind != YAML_NODE_SCALAR || (strcmp(boot->text, "true") && strcmp(boot->text, "false"))))
 		return error_set_at(r->e, -EINVAL, r->path, boot->line, "boot: true or false must stand here");
@@ -356,21 +362,26 @@ static int take_head(struct file_reader *r, const struct yaml_node *root, const 
 	if (!err)
 		err = text_of(r, summary, "summary", &r->f->summary);
 	if (!err && name && strcmp(name, r->f->name))
-		return error_set_at(r->e, -EINVAL, r->path, own->line, "calls itself \"%.80s\" and must be \"%s\", as its file",
-				    r->f->name, name);
+		return error_set_at(r->e, -EINVAL, r->path, own->line,
+				    "calls itself \"%.80s\" and must be \"%s\", as its file", r->f->name, name);
 	if (!err && !profile_name_valid(r->f->name))
-		return error_set_at(r->e, -EINVAL, r->path, own->line, "\"%.80s\" is not a profile's name (a-z, 0-9, -)", r->f->name);
+		return error_set_at(r->e, -EINVAL, r->path, own->line,
+				    "\"%.80s\" is not a profile's name (a-z, 0-9, -)", r->f->name);
 	return err;
 }
 
 static int take_file(struct file_reader *r, const struct yaml_node *root, const char *name)
 {
-	static const char *const whole[] = {"schema", "name", "summary", "include", "boot", "recommend", "unset", "settings", NULL};
+	static const char *const whole[] = {"schema",    "name",  "summary",  "include", "boot",
+					    "recommend", "unset", "settings", NULL};
 	static const char *const part[] = {"schema", "boot", "unset", "settings", NULL};
 	static const struct {
 		const char *key;
 		int (*take)(struct file_reader *r, const struct yaml_node *n);
-	} bodies[] = {{"include", take_includes}, {"unset", take_unset}, {"recommend", take_recommends}, {"settings", take_settings}};
+	} bodies[] = {{"include", take_includes},
+		      {"unset", take_unset},
+		      {"recommend", take_recommends},
+		      {"settings", take_settings}};
 	int err = yaml_only(root, r->path, r->drop_in ? part : whole, r->e);
 
 	if (!err)
@@ -384,8 +395,8 @@ static int take_file(struct file_reader *r, const struct yaml_node *root, const 
 	return err;
 }
 
-int profile_file_parse(const char *path, const char *name, bool drop_in, const char *text, size_t len, struct profile_file *ret,
-		       struct error *e)
+int profile_file_parse(const char *path, const char *name, bool drop_in, const char *text, size_t len,
+		       struct profile_file *ret, struct error *e)
 {
 	struct profile_file f = {0};
 	struct file_reader r = {.path = path, .drop_in = drop_in, .f = &f, .e = e};

@@ -11,7 +11,7 @@ struct profile_file {
 	struct profile_include {
 		char *name;
 		unsigned line;
-	} *include;
+	} * include;
 	size_t n_include;
 	char **unset; /* NULL ended, or NULL */
 	struct setting *setting;
@@ -20,13 +20,15 @@ struct profile_file {
 	size_t n_recommend;
 	bool boot;
 };
-/* Reads nothing but text. name: what the file must call itself, or whose drop-in it is; NULL: what it likes. On failure *ret is empty. */
-int profile_file_parse(const char *path, const char *name, bool drop_in, const char *text, size_t len, struct profile_file *ret,
-		       struct error *e);
+/* Reads nothing but text. name: what the file must call itself, or whose drop-in it is; NULL: what it likes. On failure
+ * *ret is empty. */
+int profile_file_parse(const char *path, const char *name, bool drop_in, const char *text, size_t len,
+		       struct profile_file *ret, struct error *e);
 void profile_file_free(struct profile_file *f);
 void setting_free(struct setting *s);
 void recommend_free(struct profile_recommend *r);
 bool profile_name_valid(const char *name);
 /* Is value (a literal or an expression) one that the field takes? */
-int setting_value_check(const struct field *field, const char *key, enum setting_mode mode, const char *value, struct error *e);
+int setting_value_check(const struct field *field, const char *key, enum setting_mode mode, const char *value,
+			struct error *e);
 #endif

@@ -30,7 +30,8 @@ static int loader_open(struct sys *s, struct error *e, struct loader *ret)
 {
 	const char *dir = secure_getenv("HASTEN_PROFILE_DIR");
 
-	*ret = (struct loader){.vendor = s, .admin = s, .vendor_dir = dir && *dir ? dir : PKGLIBDIR "/profiles", .e = e};
+	*ret =
+	    (struct loader){.vendor = s, .admin = s, .vendor_dir = dir && *dir ? dir : PKGLIBDIR "/profiles", .e = e};
 	if (sys_kind(s) == SYS_LIVE)
 		return 0;
 	int r = sys_open(NULL, &ret->opened, e);
@@ -46,7 +47,8 @@ static void loader_close(struct loader *l)
 	free(l->done);
 }
 
-static int read_file(struct sys *s, const char *path, const char *name, bool drop_in, struct profile_file *ret, struct error *e)
+static int read_file(struct sys *s, const char *path, const char *name, bool drop_in, struct profile_file *ret,
+		     struct error *e)
 {
 	_cleanup_free_ char *shown = NULL, *text = NULL;
 	struct stat st;
@@ -89,7 +91,8 @@ static int find(const struct loader *l, const char *name, struct sys **ret_sys, 
 {
 	_cleanup_free_ char *admin = NULL, *vendor = NULL;
 
-	if (asprintf(&admin, "%s/%s.yaml", ADMIN_DIR, name) < 0 || asprintf(&vendor, "%s/%s.yaml", l->vendor_dir, name) < 0)
+	if (asprintf(&admin, "%s/%s.yaml", ADMIN_DIR, name) < 0 ||
+	    asprintf(&vendor, "%s/%s.yaml", l->vendor_dir, name) < 0)
 		return -ENOMEM;
 	if (is_mask(l->admin, admin))
 		return -ENOENT;
@@ -136,8 +139,8 @@ static int merge_file(struct profile *p, struct profile_file *f, struct error *e
 
 		if (!place) {
 			if (p->n_setting == PROFILE_SETTINGS_MAX)
-				return error_set_at(e, -E2BIG, f->path, f->setting[i].line, "more than %d settings, includes counted",
-						    PROFILE_SETTINGS_MAX);
+				return error_set_at(e, -E2BIG, f->path, f->setting[i].line,
+						    "more than %d settings, includes counted", PROFILE_SETTINGS_MAX);
 			struct setting *grown = realloc(p->setting, (p->n_setting + 1) * sizeof(*grown));
 			if (!grown)
 				return error_set(e, -ENOMEM, "out of memory");
@@ -270,7 +273,8 @@ static int merge_drop_ins(struct loader *l, const char *name, struct profile *p)
 	size_t n = 0;
 	int r;
 
-	if (asprintf(&vendor, "%s/%s.yaml.d", l->vendor_dir, name) < 0 || asprintf(&admin, "%s/%s.yaml.d", ADMIN_DIR, name) < 0)
+	if (asprintf(&vendor, "%s/%s.yaml.d", l->vendor_dir, name) < 0 ||
+	    asprintf(&admin, "%s/%s.yaml.d", ADMIN_DIR, name) < 0)
 		return error_set(l->e, -ENOMEM, "out of memory");
 	r = gather_drop_ins(l->vendor, vendor, list, &n, l->e);
 	if (!r)

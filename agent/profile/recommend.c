@@ -10,7 +10,8 @@
 
 static bool installed(struct sys *s, const char *program)
 {
-	static const char *const folders[] = {"/usr/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin", "/sbin", "/bin"};
+	static const char *const folders[] = {"/usr/sbin",      "/usr/bin", "/usr/local/sbin",
+					      "/usr/local/bin", "/sbin",    "/bin"};
 
 	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++)
 		if (sys_exists(s, "%s/%s", folders[i], program))
@@ -21,7 +22,8 @@ static bool installed(struct sys *s, const char *program)
 	return false;
 }
 
-int profile_recommended(struct sys *s, const struct profile *p, const struct facts *f, const char **ret_why, struct error *e)
+int profile_recommended(struct sys *s, const struct profile *p, const struct facts *f, const char **ret_why,
+			struct error *e)
 {
 	*ret_why = NULL;
 	for (size_t i = 0; i < p->n_recommend; i++) {
@@ -36,7 +38,8 @@ int profile_recommended(struct sys *s, const struct profile *p, const struct fac
 
 			free(v.text);
 			if (r) {
-				error_set_at(e, r, p->file, c->line, "recommend: %s", inner.message ? inner.message : strerror(-r));
+				error_set_at(e, r, p->file, c->line, "recommend: %s",
+					     inner.message ? inner.message : strerror(-r));
 				error_clear(&inner);
 				return r;
 			}

@@ -17,7 +17,7 @@ struct target {
 	const struct nic_facts *nic;
 	int node;
 	uint64_t node_kib;
-	char *text;     /* as struct resolved has it */
+	char *text;       /* as struct resolved has it */
 	bool only_driver; /* no interface hangs on the device, or will: nothing but its driver can be set */
 	const char *only_driver_why;
 };
@@ -48,14 +48,14 @@ static void *grow(void *array, size_t n, size_t size)
 	return realloc(array, (n ? 2 * n : 1) * size);
 }
 
-#define append(array, n) \
-	({ \
+#define append(array, n)                                             \
+	({                                                           \
 		void *_grown = grow((array), (n), sizeof(*(array))); \
-		if (_grown) { \
-			(array) = _grown; \
-			memset(&(array)[(n)], 0, sizeof(*(array))); \
-		} \
-		_grown ? &(array)[(n)++] : NULL; \
+		if (_grown) {                                        \
+			(array) = _grown;                            \
+			memset(&(array)[(n)], 0, sizeof(*(array)));  \
+		}                                                    \
+		_grown ? &(array)[(n)++] : NULL;                     \
 	})
 
 static char *copy_or_null(const char *text, bool *failed)
@@ -72,7 +72,8 @@ static int skip(struct work *w, const char *key, const struct target *t, const c
 	bool failed = !s;
 
 	if (s)
-		*s = (struct skipped){copy_or_null(key, &failed), copy_or_null(t->text, &failed), copy_or_null(why, &failed)};
+		*s = (struct skipped){copy_or_null(key, &failed), copy_or_null(t->text, &failed),
+				      copy_or_null(why, &failed)};
 	return failed ? nomem(w) : 0;
 }
 
@@ -100,15 +101,18 @@ static int add_value(struct work *w, const struct setting *s, const struct targe
 	return failed ? nomem(w) : 0;
 }
 
-static const char *const mode_words[] = {[SETTING_EXACT] = "", [SETTING_AT_LEAST] = "at least ", [SETTING_AT_MOST] = "at most "};
+static const char *const mode_words[] = {
+    [SETTING_EXACT] = "", [SETTING_AT_LEAST] = "at least ", [SETTING_AT_MOST] = "at most "};
 
-static int add_conflict(struct work *w, const struct setting *winner, const char *value, const struct setting *loser, const char *other)
+static int add_conflict(struct work *w, const struct setting *winner, const char *value, const struct setting *loser,
+			const char *other)
 {
 	struct resolved_set *set = w->set;
 	_cleanup_free_ char *a = NULL, *b = NULL;
 	bool failed = false;
 
-	if (asprintf(&a, "%s%s", mode_words[winner->mode], value) < 0 || asprintf(&b, "%s%s", mode_words[loser->mode], other) < 0)
+	if (asprintf(&a, "%s%s", mode_words[winner->mode], value) < 0 ||
+	    asprintf(&b, "%s%s", mode_words[loser->mode], other) < 0)
 		return nomem(w);
 	for (size_t i = 0; i < set->n_conflict; i++) { /* another NIC or node showed the same */
 		const struct conflict *c = &set->conflict[i];
@@ -160,15 +164,15 @@ static int refused_cpus(struct work *w, const struct setting *s, const char *val
 }
 
 /* *ret_why: the value was worked out and cannot be used; buf where words have to be put together. */
-static int refused(struct work *w, const struct setting *s, const struct target *t, const char *value, const char **ret_why, char *buf,
-		   size_t size)
+static int refused(struct work *w, const struct setting *s, const struct target *t, const char *value,
+		   const char **ret_why, char *buf, size_t size)
 {
 	*ret_why = NULL;
 	if (s->field->type == FIELD_CPUS)
 		return refused_cpus(w, s, value, ret_why);
 	if (s->field->type == FIELD_INT && value_check_range(s->field, strtoll(value, NULL, 10), NULL)) {
-		snprintf(buf, size, "\"%.200s\" is %s here, not between %jd and %jd", s->value, value, (intmax_t)s->field->low,
-			 (intmax_t)s->field->high);
+		snprintf(buf, size, "\"%.200s\" is %s here, not between %jd and %jd", s->value, value,
+			 (intmax_t)s->field->low, (intmax_t)s->field->high);
 		*ret_why = buf;
 	} else if (too_many_pages(s->key, value, t, w->f)) {
 		snprintf(buf, size, "%s pages are more than half of the memory", value);
@@ -181,7 +185,8 @@ static int refused(struct work *w, const struct setting *s, const struct target 
 
 /* ---- one key ---- */
 
-/* An inherited setting does not undo what an earlier profile made of the same ancestor's: "redis erdma", both on top of balanced. */
+/* An inherited setting does not undo what an earlier profile made of the same ancestor's: "redis erdma", both on top of
+ * balanced. */
 static bool undoes_earlier(const struct work *w, size_t i, const struct setting *s, const struct setting *const of[])
 {
 	if (!strcmp(s->profile, w->profile[i].name))
@@ -362,10 +367,12 @@ static int gather_nics(struct work *w, const char *only)
 
 		if (chosen && chosen != nic)
 			continue;
-		/* bonds, bridges and the like have no queues of their own; a veth is tuned only by name, since containers come and go */
+		/* bonds, bridges and the like have no queues of their own; a veth is tuned only by name, since
+		 * containers come and go */
 		if (!chosen && (nic->kind || nic->id.bus == NIC_BUS_VIRTUAL))
 			continue;
-		if (!nic->name && nic->family && nic->family->rdma) /* an RDMA function: no interface will ever hang on it */
+		if (!nic->name && nic->family &&
+		    nic->family->rdma) /* an RDMA function: no interface will ever hang on it */
 			continue;
 		r = add_nic(w, nic);
 	}
@@ -471,8 +478,8 @@ static void free_targets(struct targets *t)
 	free(t->target);
 }
 
-int profile_resolve(struct sys *s, const char *const names[], const struct facts *f, const char *only_nic, struct resolved_set *ret,
-		    struct error *e)
+int profile_resolve(struct sys *s, const char *const names[], const struct facts *f, const char *only_nic,
+		    struct resolved_set *ret, struct error *e)
 {
 	struct resolved_set set = {.profile = calloc(PROFILE_SET_MAX + 1, sizeof(char *))};
 	struct profile profiles[PROFILE_SET_MAX] = {0};

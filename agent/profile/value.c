@@ -81,7 +81,8 @@ static int check_open_end(const struct field *field, const char *key, struct err
 	}
 	for (const char *c = rest; *c; c++)
 		fine = fine && (isalnum((unsigned char)*c) || *c == '_' || *c == '-' ||
-				((*c == '.' || *c == '/') && !strcmp(field->key, "sysctl.*") && c != rest && c[1] && c[1] != '.' && c[1] != '/'));
+				((*c == '.' || *c == '/') && !strcmp(field->key, "sysctl.*") && c != rest && c[1] &&
+				 c[1] != '.' && c[1] != '/'));
 	return fine ? 0 : error_set(e, -EINVAL, "the key has a character that no such name has");
 }
 
@@ -94,7 +95,8 @@ static int check_expression(const struct field *field, const char *value, int wa
 	return r;
 }
 
-int setting_value_check(const struct field *field, const char *key, enum setting_mode mode, const char *value, struct error *e)
+int setting_value_check(const struct field *field, const char *key, enum setting_mode mode, const char *value,
+			struct error *e)
 {
 	_cleanup_(cpumask_free) struct cpumask set = {0};
 	int64_t number;
@@ -116,7 +118,8 @@ int setting_value_check(const struct field *field, const char *key, enum setting
 			return error_set(e, -E2BIG, "a value longer than %d characters", TEXT_MAX);
 		if ((mode != SETTING_EXACT || field->type == FIELD_INTS) && !is_integers(value))
 			return error_set(e, -EINVAL, "\"%s\" is not a list of numbers, and %s", value,
-					 mode == SETTING_EXACT ? "one must stand here" : "only such can be raised or lowered");
+					 mode == SETTING_EXACT ? "one must stand here"
+							       : "only such can be raised or lowered");
 		return 0;
 	default:
 		break;
@@ -126,8 +129,9 @@ int setting_value_check(const struct field *field, const char *key, enum setting
 	if (field->type == FIELD_BOOL)
 		return check_expression(field, value, EXPR_BOOL, "true or false", e);
 	if (field->type == FIELD_WORD)
-		return is_word_of(field->words, value) ? 0
-						       : error_set(e, -EINVAL, "\"%s\" is none of %s", value, field->words);
+		return is_word_of(field->words, value)
+			   ? 0
+			   : error_set(e, -EINVAL, "\"%s\" is none of %s", value, field->words);
 	if (!value_is_list(value))
 		return check_expression(field, value, EXPR_CPUS, "a set of CPUs", e);
 	return cpumask_parse_list(value, &set) ? error_set(e, -EINVAL, "\"%s\" is not a list of CPUs", value) : 0;
@@ -154,7 +158,6 @@ static int one_blank(const char *text, char **ret)
 	return 0;
 }
 
-
 static int from_list(const char *text, char **ret)
 {
 	_cleanup_(cpumask_free) struct cpumask set = {0};
@@ -163,7 +166,8 @@ static int from_list(const char *text, char **ret)
 	return r ? r : cpumask_format_list(&set, ret);
 }
 
-int setting_work_out(const struct setting *s, const struct facts *f, const struct nic_facts *nic, int node, char **ret, struct error *e)
+int setting_work_out(const struct setting *s, const struct facts *f, const struct nic_facts *nic, int node, char **ret,
+		     struct error *e)
 {
 	struct expr_value v = {0};
 	const char *text = s->value;

@@ -170,8 +170,8 @@ static int check_duplicates(struct parse *p, const struct yaml_node *map)
 		}
 	free(sorted);
 	if (worst)
-		return error_set_at(p->e, -EINVAL, p->name, worst->line, "\"%s\" stands here twice, the first time in line %u",
-				    worst->key, first);
+		return error_set_at(p->e, -EINVAL, p->name, worst->line,
+				    "\"%s\" stands here twice, the first time in line %u", worst->key, first);
 	return 0;
 }
 

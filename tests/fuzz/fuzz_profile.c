@@ -1,6 +1,6 @@
-/* A profile as somebody hostile may write it: it is refused in one line with its place, or it gives values of its fields' types.
- * A text that begins with "=" is an expression. With libFuzzer where clang has it (tests/fuzz/run.sh); alone it takes one input from
- * standard input. */
+/* A profile as somebody hostile may write it: it is refused in one line with its place, or it gives values of its
+ * fields' types. A text that begins with "=" is an expression. With libFuzzer where clang has it (tests/fuzz/run.sh);
+ * alone it takes one input from standard input. */
 #include "agent/profile/parse.h"
 #include "agent/profile/value.h"
 #include "agent/sys/cpumask.h"
@@ -68,7 +68,8 @@ static void work_out(const struct setting *s)
 	char *value = NULL;
 	int r;
 
-	must(field_find(s->key) == s->field && s->value && s->why && s->source && s->profile && s->file, "a setting is whole");
+	must(field_find(s->key) == s->field && s->value && s->why && s->source && s->profile && s->file,
+	     "a setting is whole");
 	must(!setting_value_check(s->field, s->key, s->mode, s->value, NULL), "a value that was taken is taken again");
 	if (s->condition) {
 		r = expr_eval(s->condition, &machine.facts, nic, node, &condition, &e);
@@ -94,7 +95,8 @@ static void run_profile(const char *text, size_t size)
 
 	/* NEL, LS and PS end lines in YAML too: as many as there are bytes will do */
 	for (size_t i = 0; i < size; i++)
-		lines += text[i] == '\n' || text[i] == '\r' || (unsigned char)text[i] == 0xc2 || (unsigned char)text[i] == 0xe2;
+		lines += text[i] == '\n' || text[i] == '\r' || (unsigned char)text[i] == 0xc2 ||
+			 (unsigned char)text[i] == 0xe2;
 	r = profile_file_parse("t.yaml", size & 1 ? "t" : NULL, size & 1, text, size, &f, &e);
 	if (r)
 		check_error(r, &e, lines, true);
@@ -119,11 +121,13 @@ static void run_expression(const char *data, size_t size)
 	r = expr_eval(text, &machine.facts, &machine.nic[0], -1, &v, &e);
 	if (r) {
 		check_error(r, &e, 0, false);
-		must(checked || r == -EDOM || r == -EOVERFLOW || r == -ERANGE || r == -EINVAL, "what is right fails by the machine's numbers only");
+		must(checked || r == -EDOM || r == -EOVERFLOW || r == -ERANGE || r == -EINVAL,
+		     "what is right fails by the machine's numbers only");
 	} else {
 		must(!checked && kind == (int)v.kind, "what has a value was right, and of that kind");
 		must(!expr_eval(text, &machine.facts, &machine.nic[0], -1, &again, NULL), "again");
-		must(again.number == v.number && !strcmp(again.text ? again.text : "", v.text ? v.text : ""), "the same again");
+		must(again.number == v.number && !strcmp(again.text ? again.text : "", v.text ? v.text : ""),
+		     "the same again");
 	}
 	free(v.text);
 	free(again.text);

@@ -14,16 +14,19 @@ struct machine {
 	struct irq_fact irq[3];
 	struct nic_family family;
 };
-/* nic[0] eth0: virtio-net, 4 of 8 queues, protected; nic[1] eth1: the same family, takeable; nic[2]: no interface, vfio-pci;
- * nic[3] eth3: ambiguous; nic[4] bond0. online: a list, below MACHINE_CPUS; siblings are CPU n and n + 4. */
+/* nic[0] eth0: virtio-net, 4 of 8 queues, protected; nic[1] eth1: the same family, takeable; nic[2]: no interface,
+ * vfio-pci; nic[3] eth3: ambiguous; nic[4] bond0. online: a list, below MACHINE_CPUS; siblings are CPU n and n + 4. */
 static inline void machine_make(struct machine *m, const char *online)
 {
 	static const char *const none[] = {NULL};
 	static const struct {
 		const char *name, *path;
 		enum nic_bus bus;
-	} nics[MACHINE_NICS] = {{"eth0", "0000:00:05.0", NIC_BUS_PCI}, {"eth1", "0000:00:06.0", NIC_BUS_PCI}, {NULL, "0000:00:07.0", NIC_BUS_PCI},
-		{"eth3", "0000:00:08.0", NIC_BUS_PCI}, {"bond0", "bond0", NIC_BUS_VIRTUAL}};
+	} nics[MACHINE_NICS] = {{"eth0", "0000:00:05.0", NIC_BUS_PCI},
+				{"eth1", "0000:00:06.0", NIC_BUS_PCI},
+				{NULL, "0000:00:07.0", NIC_BUS_PCI},
+				{"eth3", "0000:00:08.0", NIC_BUS_PCI},
+				{"bond0", "bond0", NIC_BUS_VIRTUAL}};
 
 	*m = (struct machine){.family = {.name = "virtio-net", .takeable = true, .pmd = "net_virtio"}};
 	m->facts = (struct facts){.nic = m->nic, .n_nic = MACHINE_NICS};
@@ -31,7 +34,8 @@ static inline void machine_make(struct machine *m, const char *online)
 	assert(!cpumask_parse_list(online, &m->facts.cpus.online));
 	m->facts.cpus.n_cores = cpumask_weight(&m->facts.cpus.online) / 2;
 	for (unsigned i = 0; i < MACHINE_CPUS; i++) {
-		m->cpu[i] = (struct cpu_fact){.id = i, .core = (int)i % 4, .node = i % 4 / 2, .online = cpumask_test(&m->facts.cpus.online, i)};
+		m->cpu[i] = (struct cpu_fact){
+		    .id = i, .core = (int)i % 4, .node = i % 4 / 2, .online = cpumask_test(&m->facts.cpus.online, i)};
 		assert(!cpumask_set(&m->cpu[i].siblings, i % 4) && !cpumask_set(&m->cpu[i].siblings, i % 4 + 4));
 	}
 	m->node[0] = (struct node_fact){.id = 0, .total_kib = 8 << 20};
@@ -48,8 +52,14 @@ static inline void machine_make(struct machine *m, const char *online)
 	for (unsigned i = 0; i < MACHINE_NICS; i++) {
 		struct nic_facts *n = &m->nic[i];
 
-		*n = (struct nic_facts){.name = (char *)nics[i].name, .id = {.bus = nics[i].bus, .path = (char *)nics[i].path}, .family = &m->family,
-			.queues_now = 4, .queues_max = 8, .speed_mbit = -1, .upper = (char **)none, .lower = (char **)none};
+		*n = (struct nic_facts){.name = (char *)nics[i].name,
+					.id = {.bus = nics[i].bus, .path = (char *)nics[i].path},
+					.family = &m->family,
+					.queues_now = 4,
+					.queues_max = 8,
+					.speed_mbit = -1,
+					.upper = (char **)none,
+					.lower = (char **)none};
 		n->id.driver = (char *)(nics[i].name ? "virtio_net" : "vfio-pci");
 		assert(!cpumask_parse_list("0-1,4-5", &n->local));
 	}

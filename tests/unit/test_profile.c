@@ -95,7 +95,8 @@ static void refuses(const char *content, unsigned line, const char *part)
 	snprintf(file, sizeof(file), "%s/vendor/t.yaml", dir);
 	r = profile_load(sys, "t", &p, &e);
 	if (!r || e.line != line || !e.message || !strstr(e.message, part))
-		fail_msg("%s: %d, line %u: %s; wanted line %u: %s", content, r, e.line, e.message ? e.message : "nothing", line, part);
+		fail_msg("%s: %d, line %u: %s; wanted line %u: %s", content, r, e.line,
+			 e.message ? e.message : "nothing", line, part);
 	assert_string_equal(e.file, file);
 	assert_null(p.name);
 	assert_null(strchr(e.message, '\n'));
@@ -167,7 +168,9 @@ static void each_fault_names_its_line(void **state)
 	refuses("schema: 1\nsummary: t\n", 1, "name is missing");
 	refuses(HEAD("u"), 2, "calls itself \"u\" and must be \"t\"");
 	refuses("[1]\n", 1, "keys with values must stand here");
-	refuses("\x7f" "ELF\x02\x01\x01", 1, "UTF-8");
+	refuses("\x7f"
+		"ELF\x02\x01\x01",
+		1, "UTF-8");
 }
 
 static void hostile_files(void **state)
@@ -345,7 +348,8 @@ static const char *value(const char *key, const char *target)
 static const char *why_not(const char *key, const char *target)
 {
 	for (size_t i = 0; i < set.n_skipped; i++)
-		if (!strcmp(set.skipped[i].key, key) && (!target || (set.skipped[i].target && strstr(set.skipped[i].target, target))))
+		if (!strcmp(set.skipped[i].key, key) &&
+		    (!target || (set.skipped[i].target && strstr(set.skipped[i].target, target))))
 			return set.skipped[i].why;
 	return "";
 }
@@ -358,19 +362,20 @@ static const char *why_not(const char *key, const char *target)
 static void values_by_nic_and_node(void **state)
 {
 	(void)state;
-	put("vendor/t.yaml", HEAD("t") "settings:\n"
-		"  nic.channels.combined: \"min(cpus.local, nic.queues.max)\"\n"
-		"  nic.rings.rx: {at-least: nic.rings.rx.max, why: w}\n"
-		"  nic.features.rx-gro: \"nic.queues.max > 1\"\n"
-		"  nic.irq.cpus: nic.cpus.local\n"
-		"  nic.rps.cpus: none\n"
-		"  nic.rps.flows: {value: 8, if: \"nic.protected\", why: w}\n"
-		"  nic.xps: {value: spread, if: \"nic.queues.max > 64\", why: w}\n"
-		"  hugepages.2048kb: \"memory.node_mib / 8\"\n"
-		"  irq.default_cpus: 1,0,2-3\n"
-		"  sysctl.net.ipv4.tcp_rmem: {at-least: \"4096   131072 16777216\", why: w, source: s}\n"
-		"  sysctl.q: \"= cpus.count * 1024\"\n"
-		"  sysctl.text: some  words\n");
+	put("vendor/t.yaml",
+	    HEAD("t") "settings:\n"
+		      "  nic.channels.combined: \"min(cpus.local, nic.queues.max)\"\n"
+		      "  nic.rings.rx: {at-least: nic.rings.rx.max, why: w}\n"
+		      "  nic.features.rx-gro: \"nic.queues.max > 1\"\n"
+		      "  nic.irq.cpus: nic.cpus.local\n"
+		      "  nic.rps.cpus: none\n"
+		      "  nic.rps.flows: {value: 8, if: \"nic.protected\", why: w}\n"
+		      "  nic.xps: {value: spread, if: \"nic.queues.max > 64\", why: w}\n"
+		      "  hugepages.2048kb: \"memory.node_mib / 8\"\n"
+		      "  irq.default_cpus: 1,0,2-3\n"
+		      "  sysctl.net.ipv4.tcp_rmem: {at-least: \"4096   131072 16777216\", why: w, source: s}\n"
+		      "  sysctl.q: \"= cpus.count * 1024\"\n"
+		      "  sysctl.text: some  words\n");
 	resolve("t", NULL, NULL);
 	assert_string_equal(value("nic.channels.combined", NIC0), "4");
 	assert_string_equal(value("nic.channels.combined", NIC1), "4");
@@ -413,16 +418,16 @@ static void what_must_not_be(void **state)
 {
 	(void)state;
 	put("vendor/t.yaml", HEAD("t") "boot: true\nsettings:\n"
-		"  nic.driver: vfio-pci\n"
-		"  nic.channels.combined: 2\n"
-		"  hugepages.2048kb: 1025\n"
-		"  hugepages.1048576kb: 4\n"
-		"  boot.hugepages_1gib: 7\n"
-		"  boot.isolated_cpus: 0-1\n"
-		"  boot.nohz_full: 1-3\n"
-		"  boot.rcu_nocbs: 6-9\n"
-		"  nic.irq.cpus: cpus.online - cpus.online\n"
-		"  irq.default_cpus: 8\n");
+				       "  nic.driver: vfio-pci\n"
+				       "  nic.channels.combined: 2\n"
+				       "  hugepages.2048kb: 1025\n"
+				       "  hugepages.1048576kb: 4\n"
+				       "  boot.hugepages_1gib: 7\n"
+				       "  boot.isolated_cpus: 0-1\n"
+				       "  boot.nohz_full: 1-3\n"
+				       "  boot.rcu_nocbs: 6-9\n"
+				       "  nic.irq.cpus: cpus.online - cpus.online\n"
+				       "  irq.default_cpus: 8\n");
 	resolve("t", NULL, NULL);
 	assert_true(set.consent_boot);
 	assert_null(value("nic.driver", NIC0));
@@ -456,11 +461,12 @@ static void later_profiles_win(void **state)
 {
 	(void)state;
 	put("vendor/base.yaml", HEAD("base") "settings:\n  sysctl.a: 1\n  sysctl.b: 1\n  sysctl.s: 1\n");
-	put("vendor/x.yaml", HEAD("x") "include: [base]\nsettings:\n  sysctl.a: 2\n  sysctl.c: 2\n  sysctl.d: 2\n  nic.rings.tx: 64\n"
-		"  sysctl.same: {at-least: 4, why: w}\n");
+	put("vendor/x.yaml",
+	    HEAD("x") "include: [base]\nsettings:\n  sysctl.a: 2\n  sysctl.c: 2\n  sysctl.d: 2\n  nic.rings.tx: 64\n"
+		      "  sysctl.same: {at-least: 4, why: w}\n");
 	put("vendor/y.yaml", HEAD("y") "include: [base]\nsettings:\n  sysctl.b: 3\n  sysctl.c: 3\n"
-		"  sysctl.d: {value: 3, if: \"cpus.count > 100\", why: w}\n  nic.rings.tx: 128\n"
-		"  sysctl.same: {value: 4, why: w}\n");
+				       "  sysctl.d: {value: 3, if: \"cpus.count > 100\", why: w}\n  nic.rings.tx: 128\n"
+				       "  sysctl.same: {value: 4, why: w}\n");
 	resolve("x", "y", NULL);
 	assert_string_equal(value("sysctl.a", NULL), "2"); /* y only inherits what x changed */
 	assert_string_equal(value("sysctl.b", NULL), "3");
@@ -499,7 +505,8 @@ static void faults_of_resolving(void **state)
 	(void)state;
 	resolved_set_free(&set);
 	put("vendor/t.yaml", HEAD("t") "settings:\n  nic.channels.combined: 8 / nic.irqs\n");
-	put("vendor/u.yaml", HEAD("u") "settings:\n  nic.channels.combined: {value: 1, if: \"8 / nic.irqs > 1\", why: w}\n");
+	put("vendor/u.yaml",
+	    HEAD("u") "settings:\n  nic.channels.combined: {value: 1, if: \"8 / nic.irqs > 1\", why: w}\n");
 	faults("t", NULL, NULL, -EDOM, "nic.channels.combined: \"8 / nic.irqs\": division by zero");
 	faults("u", NULL, NULL, -EDOM, "if: ");
 	faults("empty", "empty", NULL, -EINVAL, "named twice");
@@ -514,7 +521,8 @@ static void recommended_where_it_is_installed(void **state)
 	const char *why;
 
 	(void)state;
-	put("vendor/t.yaml", HEAD("t") "recommend:\n  - {program: frobd, if: \"cpus.count > 4\", why: frobd is there}\n  - {if: \"rdma.count > 0\", why: b}\n");
+	put("vendor/t.yaml", HEAD("t") "recommend:\n  - {program: frobd, if: \"cpus.count > 4\", why: frobd is "
+				       "there}\n  - {if: \"rdma.count > 0\", why: b}\n");
 	assert_int_equal(profile_load(sys, "t", &p, NULL), 0);
 	assert_int_equal(profile_recommended(sys, &p, &m.facts, &why, NULL), 0);
 	assert_null(why);
@@ -535,15 +543,9 @@ static int end_set(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    TEST(each_fault_names_its_line),
-	    TEST(hostile_files),
-	    TEST(folders_and_drop_ins),
-	    TEST(includes_in_a_circle),
-	    TEST(values_by_nic_and_node),
-	    TEST(what_must_not_be),
-	    TEST(later_profiles_win),
-	    TEST(faults_of_resolving),
-	    TEST(recommended_where_it_is_installed),
+	    TEST(each_fault_names_its_line), TEST(hostile_files),          TEST(folders_and_drop_ins),
+	    TEST(includes_in_a_circle),      TEST(values_by_nic_and_node), TEST(what_must_not_be),
+	    TEST(later_profiles_win),        TEST(faults_of_resolving),    TEST(recommended_where_it_is_installed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

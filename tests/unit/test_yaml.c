@@ -61,7 +61,8 @@ static void refusal(const char *text, size_t len, unsigned line, const char *par
 	int r = yaml_parse("the.yaml", text, len, &root, &e);
 
 	if (!r || e.line != line || !e.message || !strstr(e.message, part))
-		fail_msg("\"%.60s\": %d, line %u, %s; wanted line %u, %s", text, r, e.line, e.message ? e.message : "nothing", line, part);
+		fail_msg("\"%.60s\": %d, line %u, %s; wanted line %u, %s", text, r, e.line,
+			 e.message ? e.message : "nothing", line, part);
 	assert_ptr_equal(root, (void *)1);
 	assert_string_equal(e.file, "the.yaml");
 	assert_null(strchr(e.message, '\n'));
@@ -116,7 +117,10 @@ static void each_refusal_names_its_line(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		refusal(bad[i].text, strlen(bad[i].text), bad[i].line, bad[i].part);
-	refusal("\xff\xfe" "a\0:\0 \0" "1\0", 10, 1, "UTF-8"); /* UTF-16 */
+	refusal("\xff\xfe"
+		"a\0:\0 \0"
+		"1\0",
+		10, 1, "UTF-8"); /* UTF-16 */
 	refusal("a: 1\nb: \0\n", 10, 2, "UTF-8");
 }
 
@@ -181,10 +185,8 @@ static void only_names_what_there_is(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(takes_scalars_lists_and_maps),
-	    cmocka_unit_test(nothing_is_an_empty_map),
-	    cmocka_unit_test(each_refusal_names_its_line),
-	    cmocka_unit_test(bombs_end_early),
+	    cmocka_unit_test(takes_scalars_lists_and_maps), cmocka_unit_test(nothing_is_an_empty_map),
+	    cmocka_unit_test(each_refusal_names_its_line),  cmocka_unit_test(bombs_end_early),
 	    cmocka_unit_test(only_names_what_there_is),
 	};
 
