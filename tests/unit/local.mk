@@ -1,3 +1,7 @@
+check_PROGRAMS += tests/unit/steps_driver
+tests_unit_steps_driver_SOURCES = tests/unit/steps_driver.c
+tests_unit_steps_driver_LDADD = libagent.la
+
 check_PROGRAMS += tests/unit/state_writer
 tests_unit_state_writer_SOURCES = tests/unit/state_writer.c
 tests_unit_state_writer_LDADD = libcommon.la
