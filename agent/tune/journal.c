@@ -397,20 +397,34 @@ static int load(struct journal *j, struct error *e)
 	return 0;
 }
 
-/* The folder of the state, made where it is missing; *ret_made: the outermost folder that was not there. */
+/* The folder of the state, made where it is missing; *ret_made: the outermost folder that was not there. By descriptors: nothing that could
+ * fail or be ended comes between the folders and the lock in them. */
 static int make_folder(struct sys *s, char **ret_made)
 {
-	static const char *const folders[] = {"/var", "/var/lib", STATE_FOLDER};
+	static const struct {
+		const char *path, *name;
+	} folders[] = {{"/", "var"}, {"/var", "lib"}, {"/var/lib", "hasten"}};
 	_cleanup_free_ char *made = NULL;
-	int r;
 
-	for (size_t i = 0; i < 3 && !made; i++)
-		if (!sys_exists(s, "%s", folders[i]) && !(made = strdup(folders[i])))
+	for (size_t i = 0; i < 3; i++) {
+		if (sys_exists(s, "%s/%s", i ? folders[i].path : "", folders[i].name))
+			continue;
+		if (!made && asprintf(&made, "%s/%s", i ? folders[i].path : "", folders[i].name) < 0)
 			return -ENOMEM;
-	r = sys_mkdir(s, STATE_FOLDER, 0755);
-	if (!r)
-		*ret_made = take_ptr(made);
-	return r;
+		_cleanup_close_ int parent = sys_openat(s, folders[i].path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+		if (parent < 0)
+			return parent;
+		if (mkdirat(parent, folders[i].name, 0755)) {
+			if (errno != EEXIST)
+				return -errno;
+			continue;
+		}
+		_cleanup_close_ int own = openat(parent, folders[i].name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (own < 0 || fchmod(own, 0755) || fsync(parent)) /* whatever the umask is */
+			return -errno;
+	}
+	*ret_made = take_ptr(made);
+	return 0;
 }
 
 static int lock(struct journal *j, struct error *e)
@@ -499,10 +513,10 @@ static void remove_state(struct journal *j)
 		return;
 	remove_halves(j->s);
 	sys_unlink(j->s, LOCK_PATH);
-	/* A tree in which a writer died between the folders and the first line: they were made for the state, and are empty. */
+	/* Not known: a writer died before the first line. A package may have made the folder on a live machine. */
 	if (!known && sys_kind(j->s) == SYS_LIVE)
 		return;
-	for (size_t i = 0; i < 3; i++) {
+	for (size_t i = 0; i < (known ? 3 : 1); i++) {
 		if (known && (!j->made || strlen(folders[i]) < strlen(j->made)))
 			break;
 		if (sys_rmdir_empty(j->s, folders[i]) || sys_exists(j->s, "%s", folders[i]))

@@ -23,7 +23,10 @@ struct unit { /* one device's, or one setting */
 
 static const char *target_of(const struct restore *x, const struct journal_record *r)
 {
-	return x->mode == RESTORE_BEFORE ? r->before : r->original;
+	if (x->mode != RESTORE_BEFORE)
+		return r->original;
+	/* What the transaction destroyed without the journal knowing yet: it died right after. */
+	return r->is_touched ? r->before : r->is_written ? r->applied : r->original;
 }
 
 /* Back to what it was before this transaction: then it may still be ours, from a transaction before. */
@@ -58,7 +61,7 @@ static int journal_result(const struct restore *x, const struct item *it, struct
 {
 	int r;
 
-	if (it->kept && !it->r->is_open)
+	if ((it->kept && !it->r->is_open) || (x->mode == RESTORE_BEFORE && !it->r->is_touched))
 		return 0;
 	if (it->op.status == OP_FAILED || it->op.status == OP_DENIED || it->op.status == OP_PENDING_CONSENT || it->op.status == OP_DRIFT)
 		return 0;
