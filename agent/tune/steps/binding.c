@@ -77,7 +77,7 @@ static const char *refusal(const struct nic_facts *nic)
 	const struct nic_family *family = nic->family;
 	if (nic->id.bus != NIC_BUS_PCI)
 		return "it is no PCI function";
-	if (family && family->rdma)
+	if (family && family->rdma && !family->pmd) /* ice and hns3 do RDMA and have a DPDK driver */
 		return "it is an RDMA function: DPDK has no driver for it";
 	if (family && family->bifurcated)
 		return "DPDK works beside its kernel driver, which must stay bound";
