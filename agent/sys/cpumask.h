@@ -17,8 +17,8 @@ struct cpumask {
  * empty set. The list form also knows the kernel's "0-31:2/4" and "N-" is refused. */
 int cpumask_parse_list(const char *text, struct cpumask *ret);
 int cpumask_parse_hex(const char *text, struct cpumask *ret);
-/* Caller frees. hex: as many 32-bit groups as nr_cpu_ids needs (0: as the set needs), since /proc/irq refuses none but sysfs
- * prints that many; -EOVERFLOW where the set has a CPU of nr_cpu_ids or more (the kernel would say so too). */
+/* Caller frees. hex: as many 32-bit groups as nr_cpu_ids needs (0: as the set needs), the kernel refuses more, zeros or
+ * not, and prints that many; -EOVERFLOW where the set has a CPU of nr_cpu_ids or more (the kernel would say so too). */
 int cpumask_format_list(const struct cpumask *m, char **ret);
 int cpumask_format_hex(const struct cpumask *m, unsigned nr_cpu_ids, char **ret);
 

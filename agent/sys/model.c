@@ -74,8 +74,8 @@ static int format_numbers(const int64_t *numbers, size_t n, char **ret)
 	return 0;
 }
 
-/* kernel/sysctl.c, do_proc_dointvec: as many numbers as were written replace the first ones, more than the file has are ignored, and the file
- * shows them with tabs between. A file that shows no numbers is a text. */
+/* kernel/sysctl.c, do_proc_dointvec: as many numbers as were written replace the first ones, and the file shows them with tabs between. More than
+ * the file has are not taken: the write is a short one, which sys_write_attr calls EIO (tried on 6.18). A file that shows no numbers is a text. */
 static MODEL_WRITE(write_sysctl)
 {
 	int64_t now[NUMBERS_MAX], want[NUMBERS_MAX], low = INT_MIN, high = INT64_MAX;
@@ -93,13 +93,23 @@ static MODEL_WRITE(write_sysctl)
 		high = rule->high;
 	}
 	size_t n_want = 0;
+	const char *p = value;
 
-	for (const char *p = value; n_want < n && !at_end(p); n_want++) {
+	for (; n_want < n && !at_end(p); n_want++) {
 		if (take_number(&p, &want[n_want]) < 0 || want[n_want] < low || want[n_want] > high)
 			return -EINVAL;
 		now[n_want] = want[n_want];
 	}
-	return n_want ? format_numbers(now, n, ret) : -EINVAL;
+	if (!n_want)
+		return -EINVAL;
+	if (at_end(p))
+		return format_numbers(now, n, ret);
+	_cleanup_free_ char *taken = NULL;
+
+	r = format_numbers(now, n, &taken);
+	if (!r)
+		r = tree_put(s, path, taken);
+	return r < 0 ? r : -EIO;
 }
 
 /* net/ipv4/sysctl_net_ipv4.c, ipv4_local_port_range: two numbers, the first not above the second. */

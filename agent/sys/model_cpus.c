@@ -55,11 +55,35 @@ static unsigned nr_cpu_ids(struct sys *s)
 	return (unsigned)(last + 1);
 }
 
+/* Groups of 32 bits, as lib/bitmap-str.c, bitmap_parse counts them: blanks part them too. More than the kernel's masks have, or one of more than
+ * eight digits, is EOVERFLOW, zeros or not. */
+static bool too_wide(const char *text, unsigned ids)
+{
+	unsigned groups = 0;
+
+	for (const char *p = text; *p;) {
+		p += strspn(p, " \t\n,");
+		size_t digits = strspn(p, "0123456789abcdefABCDEF");
+
+		if (digits > 8)
+			return true;
+		/* Anything else is for the parser to refuse. */
+		if (!digits)
+			break;
+		groups++;
+		p += digits;
+	}
+	return groups > (ids + 31) / 32;
+}
+
 /* lib/bitmap-str.c: a mask with bits beyond is EOVERFLOW, a list ERANGE (5.8 and newer). */
 static int parse(struct sys *s, const char *value, bool list, struct cpumask *ret)
 {
 	unsigned ids = nr_cpu_ids(s);
 	struct cpumask m = {0};
+
+	if (!list && ids && too_wide(value, ids))
+		return -EOVERFLOW;
 	int r = list ? cpumask_parse_list(value, &m) : cpumask_parse_hex(value, &m);
 
 	if (r == -ERANGE && !list)

@@ -214,7 +214,52 @@ attributes() {
 	in_namespace attributes
 }
 
-# ---- the write model on synthetic machines ----
+# ---- the write model ----
+
+agree() {
+	tree=$dir/tree queues=/sys/class/net/v0/queues
+	differences=0 asked=0
+	copy() { mkdir -p "$tree$(dirname "$1")" && cat "$1" >"$tree$1"; }
+	ask() { # PATH VALUE...: each is written to the kernel and to the tree, and what both say and show then is compared
+		local path=$1 value real modelled
+		shift
+		[ -w "$path" ] || return 0
+		copy "$path"
+		for value; do
+			real=$("$probe" / write "$path" "$value" 2>&1 || true; cat "$path")
+			modelled=$("$probe" "$tree" write "$path" "$value" 2>&1 || true; cat "$tree$path")
+			asked=$((asked + 1))
+			[ "$real" = "$modelled" ] || { echo "$path, \"$value\": the kernel $real, the model $modelled" >&2; differences=$((differences + 1)); }
+		done
+	}
+	for name in possible online; do copy /sys/devices/system/cpu/$name; done
+	# All CPUs, none, one too many, and what is no mask.
+	beyond=$(($(cut -d- -f2 /sys/devices/system/cpu/possible) + 1))
+	mask=$(printf '%x' $((1 << (beyond < 62 ? beyond : 62))))
+	ask $queues/rx-0/rps_cpus 1 0 "$(cat /proc/irq/default_smp_affinity)" 1 zz 0x1 "1 1" "$mask" 123456789 00000000,00000001
+	ask $queues/tx-0/xps_cpus 1 0 "$(cat /proc/irq/default_smp_affinity)" 1 zz 0x1 "$mask" 00000000,00000001
+	ask $queues/rx-0/rps_flow_cnt 0 1 2 3 4 5 1000 1024 1025 x -1 "1 2" 0
+	net=/proc/sys/net
+	ask $net/core/somaxconn 1 4096 -1 x "1 2" 0x10 99999999999 2147483647 2147483648 ""
+	for name in tcp_rmem tcp_wmem; do
+		ask $net/ipv4/$name "5000 6000 7000" "4096" "1 2" "0" "1 0 3" x "4096 131072 6291456 9"
+	done
+	ask $net/ipv4/ip_local_port_range "1024 65000" "500 400" "1 70000" "32768 60999" x "0 5"
+	ask $net/ipv4/tcp_fin_timeout 15 60 x
+	ask $net/ipv4/tcp_slow_start_after_idle 0 1 255 256 -1 x
+	ask $net/ipv4/tcp_notsent_lowat 131072 4294967295 4294967296 -1
+	ask $net/ipv4/tcp_max_syn_backlog 8192 -5 x
+	ask $net/ipv4/tcp_fastopen 3 0 x
+	copy $net/ipv4/tcp_available_congestion_control
+	ask $net/ipv4/tcp_congestion_control reno nosuch "$(cat $net/ipv4/tcp_congestion_control)"
+	[ $asked -ge 70 ]
+	[ $differences = 0 ]
+}
+
+@test "the write model says and shows what this kernel does, for settings of a name space" {
+	in_namespace agree
+}
+
 
 machine() { # NAME: $root is a copy, $pristine what it was
 	command -v python3 >/dev/null || skip "python3 is not installed"
