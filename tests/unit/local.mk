@@ -126,6 +126,18 @@ tests_unit_test_sys_SOURCES = tests/unit/test_sys.c tests/unit/tree.h
 tests_unit_test_sys_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_test_sys_LDADD = libagent.la $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_model
+TESTS += tests/unit/test_model
+tests_unit_test_model_SOURCES = tests/unit/test_model.c tests/unit/tree.h
+tests_unit_test_model_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_model_LDADD = libagent.la $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_net
+TESTS += tests/unit/test_net
+tests_unit_test_net_SOURCES = tests/unit/test_net.c
+tests_unit_test_net_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_net_LDADD = libagent.la $(CMOCKA_LIBS) $(MNL_LIBS)
+
 check_PROGRAMS += tests/unit/test_yaml
 TESTS += tests/unit/test_yaml
 tests_unit_test_yaml_SOURCES = tests/unit/test_yaml.c
