@@ -158,7 +158,7 @@ static void replace_numbers(uint64_t cookie, int fd, int with)
 	}
 }
 
-/* Is a call of another thread inside? It would go on with the old socket. */
+/* Is a call of another thread inside? It goes on with the old socket, as it would with a socket that is closed under it. */
 static bool busy(struct sock *s)
 {
 	uint32_t own = 0;
@@ -173,7 +173,7 @@ int relay_start(struct sock *s, int fd, enum reason why)
 	int domain = AF_INET, program = -1;
 	socklen_t len = sizeof(domain);
 	bool vforked = self_thread.vfork_child;
-	if (!s->link || (!vforked && busy(s)))
+	if (!s->link)
 		return -EBUSY;
 	if (real.getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) < 0)
 		return -errno;
@@ -205,12 +205,18 @@ int relay_start(struct sock *s, int fd, enum reason why)
 		goto out; /* tables and slot are the parent's */
 	}
 	critical_enter();
+	int copy = busy(s) ? real.fcntl(fd, F_DUPFD_CLOEXEC, 3) : -1;
 	waitset_replacing(s, sole);
 	replace_numbers(t->cookie, fd, program);
-	stats_row_update(s);
-	sock_drop_slot(s);
-	sock_plain(s, why);
 	waitset_replaced(s);
+	if (copy >= 0) {
+		/* Until it returns we hold the connection beside the relay, which lends so long. */
+		sock_detach(s, fdtab_own(copy));
+	} else {
+		stats_row_update(s);
+		sock_drop_slot(s);
+		sock_plain(s, why);
+	}
 	critical_leave();
 out:
 	real.close(program);

@@ -217,6 +217,32 @@ static void find_fd(struct sock *s, int closing)
 		}
 }
 
+static void end_unpinned(struct sock *s)
+{
+	uint32_t zero = 0;
+	if (atomic_load(&s->pins) != 0 || !atomic_compare_exchange_strong(&s->fds, &zero, UINT32_MAX))
+		return;
+	if (s->fd >= 0) {
+		sock_end(s, s->fd);
+		fdtab_disown(s->fd);
+	}
+	atomic_store(&s->stage, SOCK_PLAIN);
+	sock_release(s);
+}
+
+void sock_detach(struct sock *s, int file)
+{
+	waitset_drop(s);
+	for (int fd = 0; fd <= fdtab_highest; fd++)
+		if (fdtab_sock(fd) == s)
+			fdtab_set(fd, 0);
+	s->fd = file;
+	if (s->link && slot_lane(s->slot))
+		atomic_store(&slot_lane(s->slot)->end[s->slot->side].fd, file);
+	atomic_store(&s->fds, 0);
+	end_unpinned(s);
+}
+
 /* file: fd, or -1 where the number means another file by now. */
 static void drop_number(struct sock *s, int fd, int file)
 {
@@ -252,15 +278,7 @@ static void drop_number(struct sock *s, int fd, int file)
 	}
 	if (atomic_fetch_sub(&s->fds, 1) != 1)
 		return; /* one of those calls is a dup */
-	uint32_t zero = 0;
-	if (atomic_load(&s->pins) == 0 && atomic_compare_exchange_strong(&s->fds, &zero, UINT32_MAX)) {
-		if (s->fd >= 0) {
-			sock_end(s, s->fd);
-			fdtab_disown(s->fd);
-		}
-		atomic_store(&s->stage, SOCK_PLAIN);
-		sock_release(s);
-	}
+	end_unpinned(s);
 }
 
 void sock_close(struct sock *s, int fd)

@@ -103,6 +103,9 @@ bool sock_dup(struct sock *s, int fd);
 void sock_close(struct sock *s, int fd);
 /* The same after the number was closed past us: it may be another file by now. */
 void sock_lost(struct sock *s, int fd);
+/* Its numbers mean another file by now; calls of other threads that are inside go on with file, a number of our own, and the
+ * last of them ends s. */
+void sock_detach(struct sock *s, int file);
 /* Never to be accelerated (again): leaves registry and sets of looks; not for a socket with a promoted direction. */
 void sock_plain(struct sock *s, enum reason why);
 /* A slot for it; false: plain now. */

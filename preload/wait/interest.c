@@ -483,6 +483,14 @@ void waitset_replacing(struct sock *s, bool in_sets)
 	sets_unlock(locked);
 }
 
+void waitset_drop(struct sock *s)
+{
+	bool locked = sets_lock();
+	while (s->interests)
+		interest_drop(s->interests);
+	sets_unlock(locked);
+}
+
 void waitset_replaced(struct sock *s)
 {
 	bool locked = sets_lock();

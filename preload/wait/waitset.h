@@ -56,6 +56,8 @@ void waitset_forget(struct sock *s, int fd, bool here, bool last);
  * sets are another process's too) they are left alone and forgotten here. */
 void waitset_replacing(struct sock *s, bool in_sets);
 void waitset_replaced(struct sock *s);
+/* What is known of its memberships; the kernel's registrations stay. */
+void waitset_drop(struct sock *s);
 /* Local news of a socket (another thread took bytes from the kernel, a shutdown): its sets look again. */
 void waitset_kick(struct sock *s);
 /* Is it a member of a set that stays open over an exec? */

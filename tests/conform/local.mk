@@ -38,6 +38,7 @@ conform_programs = \
 	tests/conform/limits \
 	tests/conform/nonblocking \
 	tests/conform/passing \
+	tests/conform/passing-busy \
 	tests/conform/queues \
 	tests/conform/resets \
 	tests/conform/signals \

@@ -13,7 +13,7 @@ static int c, s; /* the peer's end, ours */
 static struct slot *slot_at(int fd)
 {
 	struct sock *k = fdtab_sock(fd);
-	CHECK(k && k->slot && k->slot->lane, "fd %d has no lane", fd);
+	CHECK(k && k->slot && slot_lane(k->slot), "fd %d has no lane", fd);
 	return k->slot;
 }
 
