@@ -78,13 +78,50 @@ static void program_gone(struct relay *r)
 	r->out.reset = !r->guest && !r->stale;
 }
 
+/* from: a kernel socket with nothing of ours under it, -1 where the lane may have bytes. */
+static ssize_t take_in(struct relay *r, struct relay_flow *f, int from)
+{
+	ssize_t k = -1;
+	f->at = 0;
+	f->piped = f->bulk && from >= 0 && f->pipe[0] >= 0 && !r->guest;
+	if (f->piped) {
+		k = real.splice(from, NULL, f->pipe[1], NULL, RELAY_PIPE, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+		if (k < 0 && (errno == EINVAL || errno == ENOSYS || errno == ENOMEM)) {
+			real.close(f->pipe[0]);
+			real.close(f->pipe[1]);
+			f->pipe[0] = f->pipe[1] = -1;
+			f->piped = false;
+		}
+	}
+	if (!f->piped)
+		k = from >= 0 ? real.recv(from, f->buf, RELAY_BUFFER, MSG_DONTWAIT) : receive(r, f->buf, RELAY_BUFFER, 0);
+	if (k >= 0)
+		f->bulk = (size_t)k >= RELAY_BULK;
+	return k;
+}
+
+/* Out of the pipe only where to is non-blocking and no guest's; SIGPIPE is ignored. */
+static ssize_t hand_on(struct relay_flow *f, int to)
+{
+	ssize_t k;
+	if (f->piped)
+		k = real.splice(f->pipe[0], NULL, to, NULL, f->n, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+	else
+		k = real.send(to, f->buf + f->at, f->n, MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (k > 0) {
+		f->at += k;
+		f->n -= k;
+	}
+	return k;
+}
+
 /* True: something moved. */
 static bool run_in(struct relay *r)
 {
 	struct relay_flow *f = &r->in;
 	bool moved = false;
 	if (!f->n) {
-		ssize_t k = receive(r, f->buf, RELAY_BUFFER, 0);
+		ssize_t k = take_in(r, f, r->plain ? r->old : -1);
 		if (k < 0 && (errno == EAGAIN || errno == EINTR))
 			return false;
 		if (k <= 0) {
@@ -92,21 +129,15 @@ static bool run_in(struct relay *r)
 			in_over(r);
 			return true;
 		}
-		f->at = 0;
 		f->n = k;
 		moved = true;
 	}
-	ssize_t k = real.send(r->ours, f->buf + f->at, f->n, MSG_DONTWAIT | MSG_NOSIGNAL);
+	ssize_t k = hand_on(f, r->ours);
 	if (k < 0 && errno != EAGAIN && errno != EINTR) {
 		program_gone(r);
 		return true;
 	}
-	if (k > 0) {
-		f->at += k;
-		f->n -= k;
-		moved = true;
-	}
-	return moved;
+	return moved || k > 0;
 }
 
 static bool run_out(struct relay *r)
@@ -114,7 +145,7 @@ static bool run_out(struct relay *r)
 	struct relay_flow *f = &r->out;
 	bool moved = false;
 	if (!f->n) {
-		ssize_t k = real.recv(r->ours, f->buf, RELAY_BUFFER, MSG_DONTWAIT);
+		ssize_t k = take_in(r, f, r->ours);
 		if (k < 0 && (errno == EAGAIN || errno == EINTR))
 			return false;
 		if (k < 0) {
@@ -129,22 +160,16 @@ static bool run_out(struct relay *r)
 				shutdown(r->old, SHUT_WR);
 			return true;
 		}
-		f->at = 0;
 		f->n = k;
 		moved = true;
 	}
-	ssize_t k = real.send(r->old, f->buf + f->at, f->n, MSG_DONTWAIT | MSG_NOSIGNAL);
+	ssize_t k = hand_on(f, r->old);
 	if (k < 0 && errno != EAGAIN && errno != EINTR) {
 		/* the peer takes no more; what it has sent is still delivered, then the program learns it */
 		f->over = r->in.reset = true;
 		return true;
 	}
-	if (k > 0) {
-		f->at += k;
-		f->n -= k;
-		moved = true;
-	}
-	return moved;
+	return moved || k > 0;
 }
 
 /* How many of the connection's bytes anybody has taken. */
@@ -239,6 +264,8 @@ static void guest_ends(struct relay *r)
 		real.close(r->theirs);
 	r->theirs = -1;
 	no_delay(r->old);
+	/* nobody else uses it any more, and splice has no flag for one call */
+	real.fcntl(r->old, F_SETFL, (void *)(uintptr_t)O_NONBLOCK);
 }
 
 static bool look_after_guest(struct relay *r)
@@ -300,13 +327,14 @@ static bool run_guest(struct relay *r)
 
 static void serve(struct relay *r)
 {
+	bool try_in = true, try_out = true;
 	while (!r->in.over || !r->out.over) {
 		bool moved = false;
 		if (r->guest)
 			moved = run_guest(r);
-		else if (!r->in.over)
+		else if (!r->in.over && try_in)
 			moved = run_in(r);
-		if (!r->out.over)
+		if (!r->out.over && (try_out || r->guest))
 			moved |= run_out(r);
 		if (r->guest) {
 			if (moved || r->lent)
@@ -314,8 +342,11 @@ static void serve(struct relay *r)
 			else if (r->pause < GUEST_NS_MAX)
 				r->pause *= 2;
 		}
-		if (moved)
+		/* After a small message it is seldom that another one is there: the poll says so at less than an attempt each way. */
+		if (moved && (r->guest || r->in.bulk || r->out.bulk)) {
+			try_in = try_out = true;
 			continue;
+		}
 		bool wants_in = !r->in.over && !r->in.n && !(r->guest && r->lent);
 		struct pollfd p[2] = {
 			{r->old, (wants_in ? POLLIN : 0) | (!r->out.over && r->out.n ? POLLOUT : 0), 0},
@@ -333,6 +364,8 @@ static void serve(struct relay *r)
 			real.ppoll(p, 2, r->guest ? &pause : NULL, NULL);
 		else
 			ppoll(p, 2, r->guest ? &pause : NULL, NULL);
+		try_in = p[0].revents & ~POLLOUT || p[1].revents & ~POLLIN;
+		try_out = p[1].revents & ~POLLOUT || p[0].revents & ~POLLIN;
 		if (idle[0] && p[0].revents & (POLLERR | POLLHUP))
 			r->in.reset = r->out.over = true;
 		if (idle[1] && p[1].revents & (POLLERR | POLLHUP))
@@ -413,6 +446,8 @@ void relay_main(struct relay *r, int index)
 	struct sigaction standard = {.sa_handler = SIG_DFL};
 	for (int sig = 1; sig < NSIG; sig++)
 		real.sigaction(sig, &standard, NULL);
+	standard.sa_handler = SIG_IGN;
+	real.sigaction(SIGPIPE, &standard, NULL); /* splice cannot be told not to raise it */
 	memset(&self_thread, 0, sizeof(self_thread));
 	fork_child(index);
 	r->s->interests = NULL; /* the sets are the program's */
@@ -431,6 +466,14 @@ void relay_main(struct relay *r, int index)
 	r->pause = GUEST_NS_MIN;
 	place(r, &r->at);
 	r->answered = atomic_load(&r->s->slot->rx.asked);
+	struct relay_flow *flows[] = {&r->in, &r->out};
+	for (int i = 0; i < 2; i++) {
+		if (real.syscall(SYS_pipe2, flows[i]->pipe, O_CLOEXEC | O_NONBLOCK) < 0)
+			flows[i]->pipe[0] = flows[i]->pipe[1] = -1;
+		else
+			real.fcntl(flows[i]->pipe[0], F_SETPIPE_SZ, (void *)(uintptr_t)RELAY_PIPE);
+	}
+	real.fcntl(r->ours, F_SETFL, (void *)(uintptr_t)O_NONBLOCK);
 	int one = 1;
 	real.setsockopt(r->old, SOL_SOCKET, SO_RCVLOWAT, &one, sizeof(one));
 	r->s->lowat = 0;

@@ -14,12 +14,16 @@
 #include <stdint.h>
 
 #define RELAY_BUFFER (256u << 10)
+#define RELAY_PIPE   (1u << 20)
+#define RELAY_BULK   (32u << 10) /* transfers of this size and more go through the pipe: pages change hands, nothing is copied */
 
 /* One direction. */
 struct relay_flow {
-	int from, to;
 	uint8_t *buf;
-	size_t at, n;            /* bytes in buf from at on */
+	size_t at, n;            /* bytes in buf from at on; or in the pipe */
+	int pipe[2];             /* -1: none to be had */
+	bool bulk;               /* the last transfer was a large one */
+	bool piped;              /* n are in the pipe */
 	bool over;               /* its end has been passed on, or nobody takes it */
 	bool reset;              /* it ended by an error of the side that it comes from */
 };
