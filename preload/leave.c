@@ -281,6 +281,7 @@ int switch_leave(struct sock *s, int fd, enum reason why)
 	if (t->tx.mode == MODE_LANE)
 		switch_demote(s);
 	t->tx.reason = why;
+	atomic_store(&slot_lane(t)->final[t->side], 1); /* never is set, under this lock: no promotion comes after it */
 	dir_unlock(&t->tx);
 	int r = switch_leave_in(s, fd);
 	if (r == 0 || goes_away(why))

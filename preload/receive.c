@@ -171,10 +171,19 @@ static ssize_t receive_once(struct sock *s, int fd, struct iov_cursor *c, size_t
 			return USE_KERNEL;
 		if (t->rx.mode == MODE_AGREED) {
 			int queued = 0;
+			bool final = switch_rx_final(t); /* before the slot: what is not published then never will be */
 			/* First what is queued, then the slot: whatever of that is marker was published before. */
 			if (real.ioctl(fd, SIOCINQ, &queued) < 0)
 				return -errno;
 			bool published = slot_of(d, t->rx.gen + 1, &x, &mlen);
+			if (final && !published) {
+				atomic_fetch_or(&d->head, 1);
+				atomic_store(&t->rx.mode, MODE_KERNEL);
+				t->rx.reason = REASON_PEER_ASKED;
+				stats_row_update(s);
+				waitset_modes_changed(s, true);
+				return USE_KERNEL;
+			}
 			if (published && t->rx.consumed >= x) {
 				if (queued <= 0 && t->rx.consumed == x)
 					goto kernel_end; /* a writer that was killed before its marker */

@@ -252,7 +252,7 @@ void switch_agree(struct sock *s, int fd, bool receiving)
 {
 	struct slot *t = s->slot;
 	uint64_t written, consumed;
-	if (t->never || t->fin_seen || s->lowat) /* the marker would count towards the low-water mark */
+	if (t->never || t->fin_seen || s->lowat || switch_rx_final(t)) /* the marker would count towards the low-water mark */
 		return;
 	critical_enter();
 	own_lock(&switch_fork_lock);

@@ -70,6 +70,12 @@ static inline bool rx_ends(struct slot *t)
 	return atomic_load(&rx_dir(t)->end) && !atomic_load_explicit(&t->rx.end_early, memory_order_relaxed);
 }
 
+/* Has the writer said that it sends by the kernel for good? */
+static inline bool switch_rx_final(struct slot *t)
+{
+	return atomic_load(&slot_lane(t)->final[t->side ^ 1]);
+}
+
 /* What was taken from the kernel socket so far, also at the end of the stream; false: not to be had. */
 bool switch_consumed(int fd, uint64_t *ret);
 

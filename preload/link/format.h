@@ -73,7 +73,7 @@ struct link_lane {
 	_Atomic uint32_t reason;     /* where refused: enum reason */
 	_Atomic uint64_t token;      /* of the connection, from the connector's registry entry */
 	uint32_t entry;              /* index of that registry entry */
-	uint32_t spare;
+	_Atomic uint16_t final[2];   /* by side: sends by the kernel for good */
 	struct state_addr acceptor, connector;
 	uint8_t marker[MARKER_SIZE]; /* what the marker of this lane looks like; confirms, decides nothing */
 	struct link_end end[2];

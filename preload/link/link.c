@@ -137,6 +137,7 @@ static void lane_reset(struct link *l, uint32_t index)
 		atomic_store(&lane->end[d].waiters, 0);
 		atomic_store(&lane->end[d].closed, 0);
 		atomic_store(&lane->end[d].rcvbuf, 0);
+		atomic_store(&lane->final[d], 0);
 	}
 	atomic_store(&lane->reason, 0);
 	atomic_store(&lane->state, LANE_FREE);

@@ -91,8 +91,14 @@ static void by_stream(void)
 	int c, s;
 	pair(&c, &s);
 	warm(c, s);
-	FILE *f = fdopen(s, "r");
+	CHECK(fdtab_sock(c)->slot->rx.mode == MODE_LANE, "on a lane");
+	FILE *f = fdopen(s, "r+");
 	CHECK(f && fdtab_get(s), "fdopen");
+	char b[6];
+	for (int i = 0; i < 40; i++) {
+		CHECK(fputs("stream", f) >= 0 && !fflush(f) && recv_all(c, b, 6) == 6 && !memcmp(b, "stream", 6), "by the stream");
+		CHECK(fdtab_sock(c)->slot->rx.mode == MODE_KERNEL, "the other end goes on looking for a promotion");
+	}
 	int (*volatile end)(FILE *) = pclose; /* closes it, whatever it says */
 	(void)end(f);
 	CHECK(!fdtab_get(s), "pclose leaves the number in the table");
