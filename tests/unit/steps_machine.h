@@ -40,7 +40,7 @@ static inline void box_open(struct box *b, const char *machine)
 	char command[512];
 	const char *top = getenv("top_srcdir");
 	struct error e = {};
-	*b = (struct box){ .folder = "/tmp/hasten-steps-XXXXXX" };
+	*b = (struct box){ .folder = "/dev/shm/hasten-steps-XXXXXX" };
 	assert_non_null(top);
 	assert_non_null(mkdtemp(b->folder));
 	snprintf(b->root, sizeof(b->root), "%s/%s", b->folder, machine);
