@@ -15,6 +15,8 @@ hasten_SOURCES += agent/cli/child.c agent/cli/child.h \
 	agent/cli/bench_run.c agent/cli/bench_parse.c agent/cli/bench_stats.c \
 	agent/cli/bench_report.c agent/cli/bench_json.c agent/cli/bench_chart.c
 hasten_SOURCES += agent/cli/target.c agent/cli/target.h \
+	agent/cli/capture.c agent/cli/capture.h agent/cli/capture.def agent/cli/capture_out.c agent/cli/capture_net.c \
+	agent/cli/scrub.c agent/cli/scrub.h \
 	agent/cli/detect.c agent/cli/detect.h agent/cli/detect_json.c agent/cli/detect_text.c \
 	agent/cli/check.c agent/cli/driver.c agent/cli/profile.c
 hasten_SOURCES += agent/cli/tuning.c agent/cli/tuning.h agent/cli/plan.c agent/cli/apply.c agent/cli/confirm.c agent/cli/verify.c \
