@@ -39,18 +39,19 @@ int eth_add(struct rows *r, const char *name, uint32_t value, uint32_t max, bool
 
 int eth_ioctl_permanent(struct live *l, const char *ifname, uint8_t ret[32], uint8_t *ret_len)
 {
-	struct {
+	union {
 		struct ethtool_perm_addr head;
-		uint8_t data[32];
-	} address = {.head = {.cmd = ETHTOOL_GPERMADDR, .size = sizeof(address.data)}};
+		uint8_t room[sizeof(struct ethtool_perm_addr) + 32];
+	} address = {.head = {.cmd = ETHTOOL_GPERMADDR, .size = 32}};
+	const uint8_t *data = address.room + sizeof(address.head);
 	static const uint8_t none[32];
 	int r = ask(l, ifname, &address);
 
 	if (r < 0)
 		return r;
-	if (!address.head.size || address.head.size > sizeof(address.data) || !memcmp(address.data, none, address.head.size))
+	if (!address.head.size || address.head.size > sizeof(none) || !memcmp(data, none, address.head.size))
 		return -EOPNOTSUPP;
-	memcpy(ret, address.data, address.head.size);
+	memcpy(ret, data, address.head.size);
 	*ret_len = (uint8_t)address.head.size;
 	return 0;
 }
@@ -168,23 +169,25 @@ static int set_numbers(struct live *l, const char *ifname, const struct kind *ki
 
 static int load_names(struct live *l, const char *ifname, struct ethtool_gstrings **ret)
 {
-	struct {
+	union {
 		struct ethtool_sset_info head;
-		uint32_t count;
+		uint8_t room[sizeof(struct ethtool_sset_info) + sizeof(uint32_t)];
 	} info = {.head = {.cmd = ETHTOOL_GSSET_INFO, .sset_mask = 1u << ETH_SS_FEATURES}};
+	uint32_t count;
 	int r = ask(l, ifname, &info);
 
 	if (r < 0)
 		return r;
-	if (!info.head.sset_mask || !info.count || info.count > FEATURES_MAX)
+	memcpy(&count, info.room + sizeof(info.head), sizeof(count));
+	if (!info.head.sset_mask || !count || count > FEATURES_MAX)
 		return -EOPNOTSUPP;
-	_cleanup_free_ struct ethtool_gstrings *names = calloc(1, sizeof(*names) + (size_t)info.count * ETH_GSTRING_LEN);
+	_cleanup_free_ struct ethtool_gstrings *names = calloc(1, sizeof(*names) + (size_t)count * ETH_GSTRING_LEN);
 
 	if (!names)
 		return -ENOMEM;
 	names->cmd = ETHTOOL_GSTRINGS;
 	names->string_set = ETH_SS_FEATURES;
-	names->len = info.count;
+	names->len = count;
 	r = ask(l, ifname, names);
 	if (r < 0)
 		return r;
@@ -201,9 +204,9 @@ static void name_of(const struct ethtool_gstrings *names, size_t i, char buf[sta
 static int get_features(struct live *l, const char *ifname, struct eth_settings *ret)
 {
 	char name[ETH_GSTRING_LEN + 1];
-	struct {
+	union {
 		struct ethtool_gfeatures head;
-		struct ethtool_get_features_block block[FEATURES_MAX / 32];
+		uint8_t room[sizeof(struct ethtool_gfeatures) + FEATURES_MAX / 32 * sizeof(struct ethtool_get_features_block)];
 	} got = {.head = {.cmd = ETHTOOL_GFEATURES}};
 	struct rows rows = {.size = sizeof(struct eth_value)};
 	_cleanup_free_ struct ethtool_gstrings *names = NULL;
@@ -214,7 +217,7 @@ static int get_features(struct live *l, const char *ifname, struct eth_settings 
 	got.head.size = (names->len + 31) / 32;
 	r = ask(l, ifname, &got);
 	for (size_t i = 0; !r && i < names->len; i++) {
-		const struct ethtool_get_features_block *b = &got.block[i / 32];
+		const struct ethtool_get_features_block *b = &got.head.features[i / 32];
 		uint32_t bit = 1u << i % 32;
 
 		name_of(names, i, name);
@@ -233,9 +236,9 @@ static int get_features(struct live *l, const char *ifname, struct eth_settings 
 static int set_features(struct live *l, const char *ifname, const struct eth_settings *values)
 {
 	char name[ETH_GSTRING_LEN + 1];
-	struct {
+	union {
 		struct ethtool_sfeatures head;
-		struct ethtool_set_features_block block[FEATURES_MAX / 32];
+		uint8_t room[sizeof(struct ethtool_sfeatures) + FEATURES_MAX / 32 * sizeof(struct ethtool_set_features_block)];
 	} want = {.head = {.cmd = ETHTOOL_SFEATURES}};
 	_cleanup_free_ struct ethtool_gstrings *names = NULL;
 	int r = load_names(l, ifname, &names);
@@ -253,9 +256,9 @@ static int set_features(struct live *l, const char *ifname, const struct eth_set
 		}
 		if (i == names->len)
 			return -EOPNOTSUPP;
-		want.block[i / 32].valid |= 1u << i % 32;
+		want.head.features[i / 32].valid |= 1u << i % 32;
 		if (values->values[v].value)
-			want.block[i / 32].requested |= 1u << i % 32;
+			want.head.features[i / 32].requested |= 1u << i % 32;
 	}
 	return ask(l, ifname, &want);
 }

@@ -191,13 +191,14 @@ int sys_run(struct sys *s, const char *const argv[], unsigned timeout_ms, char *
 	if (r < 0)
 		return r;
 	c.pidfd = (int)syscall(SYS_pidfd_open, c.pid, 0);
-	_cleanup_close_ int pidfd = c.pidfd;
-
 	wait_child(&c, now_ms() + (timeout_ms ? timeout_ms : DEADLINE_MS));
-	if (!c.ended) {
+	bool in_time = c.ended;
+
+	if (!in_time)
 		stop_child(&c);
+	cleanup_close(&c.pidfd);
+	if (!in_time)
 		return -ETIMEDOUT;
-	}
 	text[c.len] = 0;
 	*ret_status = c.status;
 	if (ret_output)
