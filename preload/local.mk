@@ -20,7 +20,7 @@ libhasten_la_SOURCES = \
 	preload/proc/adopt.c preload/proc/adopt.h preload/proc/clone.c preload/proc/creds.c preload/proc/dl.c preload/proc/exec.c \
 	preload/proc/handover.c preload/proc/handover.h preload/proc/image.c preload/proc/image.h preload/proc/inside.c preload/proc/inside.h \
 	preload/proc/limits.c preload/proc/limits.h preload/proc/locks.c preload/proc/locks.h preload/proc/process.c preload/proc/process.h \
-	preload/proc/signal.c \
+	preload/proc/signal.c preload/proc/system.c \
 	preload/quiet.h preload/real.c preload/real.h \
 	preload/relay.c preload/relay.h preload/relay_start.c \
 	preload/sock.c preload/sock.h \

@@ -44,6 +44,7 @@ struct sock {
 	uint8_t inherited;               /* our parent's: its bytes are its own to count */
 	uint8_t relisted;                /* ... and this process has an entry of its own */
 	uint8_t handed;                  /* goes over to the next image (proc/handover.h) */
+	uint8_t in_actions;              /* spawn actions give it to a program */
 	uint8_t solo;                    /* no other process holds the slot: with one thread no lock is needed */
 	_Atomic uint32_t looks;          /* would-blocks since the kernel was last looked at */
 	struct slot *_Atomic slot;       /* family memory; from ACCEPTED or PUBLISHED on */

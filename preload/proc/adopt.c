@@ -59,7 +59,7 @@ static void *read_record(int fd, size_t *ret_size)
 		return NULL;
 	const struct handover_record *r = m;
 	if (r->magic == HANDOVER_MAGIC && r->version == HANDOVER_VERSION && r->build_size && r->build_size == image_build(build) &&
-	    !memcmp(build, r->build, r->build_size) && r->pid == getpid() && r->n_links <= HANDOVER_LINKS_MAX &&
+	    !memcmp(build, r->build, r->build_size) && (r->pid == getpid() || (!r->pid && r->parent == getppid())) && r->n_links <= HANDOVER_LINKS_MAX &&
 	    r->n_socks <= HANDOVER_SOCKS_MAX &&
 	    (uint64_t)st.st_size == sizeof(*r) + r->n_links * sizeof(struct link_image) + r->n_socks * sizeof(struct sock_image)) {
 		*ret_size = st.st_size;

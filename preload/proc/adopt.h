@@ -18,7 +18,8 @@ struct handover_record {
 	uint32_t version;
 	uint32_t build_size;
 	uint8_t build[IMAGE_BUILD_MAX];
-	int32_t pid;             /* that adopts: exec keeps it */
+	int32_t pid;             /* that adopts: exec keeps it; 0 a child that libc made for parent */
+	int32_t parent;
 	int32_t family_fd;
 	struct waker_image wakers;
 	int32_t index;           /* in the family */

@@ -1,4 +1,4 @@
-/* exec and spawn: what the next image gets of us. */
+/* exec and spawn: what the next image gets of us. system.c has the one that libc makes inside itself. */
 #include "preload/discover/registry.h"
 #include "preload/family.h"
 #include "preload/init.h"
@@ -27,35 +27,39 @@
 struct leaving {
 	const struct handover *h;    /* what goes over stays as it is; NULL nothing does */
 	bool both;                   /* directions; else what is received */
+	bool actions;                /* also what is given by spawn actions */
 };
 
 /* Descriptors that the next image would keep leave us where it does not know of the lane. */
 static void leave_kept(struct sock *s, int fd, void *arg)
 {
 	const struct leaving *l = arg;
-	if (!s->slot || !sock_watched(s))
-		return;
 	for (size_t i = 0; l->h && i < l->h->n_kept; i++)
 		if (l->h->kept[i].sock == s && l->h->kept[i].goes)
 			return;
+	uint32_t stage = atomic_load(&s->stage);
+	if (l->actions && s->in_actions && !s->slot && (stage == SOCK_ACCEPTED || stage == SOCK_PUBLISHED))
+		sock_plain(s, REASON_PASSED); /* it must not be on a lane when the action is done */
+	if (!s->slot || !sock_watched(s))
+		return;
 	if (l->both)
 		switch_leave(s, fd, REASON_PASSED);
 	else
 		switch_leave_in(s, fd);
 }
 
-static void leave(const struct handover *h)
+static void leave(const struct handover *h, bool actions)
 {
-	if (!family || !atomic_load(&links_any))
+	if (!actions && (!family || !atomic_load(&links_any)))
 		return;
 	/* Two ends of one connection may both be here: what one sends is moved before it is demoted. */
 	for (int both = 0; both < 2; both++)
-		kept_each(leave_kept, &(struct leaving){h, both});
+		kept_each(actions, leave_kept, &(struct leaving){h, both, actions});
 }
 
 void exec_leave(void)
 {
-	leave(NULL);
+	leave(NULL, false);
 }
 
 /* The environment as the program got it: LD_PRELOAD, then ours and NetACC's, each with its end. A program that cleared
@@ -122,10 +126,6 @@ static char **compose(char *const *envp, const char *more, char **room, size_t n
 	for (char *const *e_ = (envp); e_ && *e_ && (n) < ENVIRONMENT_MAX; e_++) \
 		(n)++; \
 	(char **)alloca((n) * sizeof(char *)); })
-#define WITH_PRELOAD(envp) ({ \
-	size_t n_; \
-	char **room_ = ENVIRONMENT(envp, n_), **with_ = compose(envp, NULL, room_, n_); \
-	with_ ? with_ : (char **)(envp); })
 
 /* Where there is nothing to execute nothing has to leave. What another folder's descriptor says, or what execvp finds
  * without a slash, is not known here. */
@@ -229,7 +229,7 @@ static void hand_over(const struct exec_target *t, char *const *argv, char *cons
 	char path[PATH_MAX];
 	char **env = compose(envp, NULL, room, n);
 	*ret_tried = false;
-	if (!env || !handover_look(&h, kept, KEPT_ON_STACK))
+	if (!env || !handover_look(&h, kept, KEPT_ON_STACK, false, false))
 		return;
 	int saved = errno, quiet = quiet_begin();
 	bool goes = image_preloaded(t, env, path) && handover_choose(&h);
@@ -238,7 +238,7 @@ static void hand_over(const struct exec_target *t, char *const *argv, char *cons
 	quiet_end(quiet);
 	errno = saved;
 	if (goes) {
-		leave(&h);
+		leave(&h, false);
 		gone();
 		quiet = quiet_begin(); /* a handler that jumped away would leave the half of it */
 		bool ready = handover_prepare(&h);
@@ -268,7 +268,7 @@ static int become(const struct exec_target *t, char *const *argv, char *const *e
 		/* with one entry less it may fit; execvp goes on looking */
 		if (tried && errno != E2BIG && t->by != EXEC_SEARCH)
 			return -1;
-		leave(NULL);
+		leave(NULL, false);
 		gone();
 	}
 	char **with = compose(envp, NULL, room, n);
@@ -349,46 +349,97 @@ EXPORT int execle(const char *path, const char *arg, ...)
 	return execve(path, argv, envp);
 }
 
+static _Atomic bool actions_close; /* somebody has made spawn actions that close all from a number on, ours too */
+
+/* 0 with *pid, an error number, or -1: nothing was handed over, and nothing was made. */
+static int spawn_over(const struct exec_target *t, pid_t *pid, const posix_spawn_file_actions_t *actions,
+		      const posix_spawnattr_t *attr, char *const *argv, char *const *envp, char **room, size_t n)
+{
+	struct kept kept[KEPT_ON_STACK];
+	struct handover h;
+	char found[PATH_MAX];
+	char **env = compose(envp, NULL, room, n);
+	int r = -1;
+	if (!env || self_thread.vfork_child || (actions && actions_close) ||
+	    !handover_look(&h, kept, KEPT_ON_STACK, true, actions != NULL))
+		return -1;
+	int saved = errno, quiet = quiet_begin();
+	bool goes = image_preloaded(t, env, found);
+	const char *path = t->by == EXEC_SEARCH ? found : t->path;
+	/* an action may change the folder that a name begins in */
+	if (goes && (!actions || path[0] == '/') && handover_choose(&h)) {
+		pid_t made = -1;
+		leave(&h, actions != NULL);
+		if (handover_prepare(&h)) {
+			env = compose(envp, h.variable, room, n);
+			limits_hold();
+			r = real.posix_spawn(&made, path, actions, attr, argv, env);
+			limits_release();
+		}
+		handover_spawned(&h, r == 0 ? made : -1);
+		if (r == 0 && pid)
+			*pid = made;
+		else if (r == E2BIG || t->by == EXEC_SEARCH)
+			r = r == 0 ? 0 : -1; /* with one entry less it may fit; the search goes on */
+	}
+	quiet_end(quiet);
+	errno = saved;
+	handover_end(&h);
+	return r;
+}
+
+static int spawn(const struct exec_target *t, pid_t *pid, const posix_spawn_file_actions_t *actions,
+		 const posix_spawnattr_t *attr, char *const *argv, char *const *envp)
+{
+	ENSURE_REAL();
+	size_t n;
+	char **room = ENVIRONMENT(envp, n);
+	int r = spawn_over(t, pid, actions, attr, argv, envp, room, n);
+	if (r >= 0)
+		return r;
+	leave(NULL, actions != NULL);
+	char **with = compose(envp, NULL, room, n);
+	limits_hold();
+	r = t->by == EXEC_SEARCH ? real.posix_spawnp(pid, t->path, actions, attr, argv, with ? with : envp) :
+				   real.posix_spawn(pid, t->path, actions, attr, argv, with ? with : envp);
+	limits_release();
+	return r;
+}
+
 EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
 		       const posix_spawnattr_t *attr, char *const *argv, char *const *envp)
 {
-	ENSURE_REAL();
-	exec_leave();
-	limits_hold();
-	int r = real.posix_spawn(pid, path, actions, attr, argv, WITH_PRELOAD(envp));
-	limits_release();
-	return r;
+	return spawn(&(struct exec_target){.by = EXEC_PATH, .path = path}, pid, actions, attr, argv, envp);
 }
 
 EXPORT int posix_spawnp(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
 			const posix_spawnattr_t *attr, char *const *argv, char *const *envp)
 {
-	ENSURE_REAL();
-	exec_leave();
-	limits_hold();
-	int r = real.posix_spawnp(pid, path, actions, attr, argv, WITH_PRELOAD(envp));
-	limits_release();
-	return r;
+	return spawn(&(struct exec_target){.by = EXEC_SEARCH, .path = path}, pid, actions, attr, argv, envp);
 }
 
 EXPORT int posix_spawn_file_actions_adddup2(posix_spawn_file_actions_t *actions, int fd, int to)
 {
 	ENSURE_REAL();
-	/* the only purpose of such an action is that the new program uses the descriptor */
-	struct sock *s = fdtab_sock(fd);
-	uint32_t stage = s ? atomic_load(&s->stage) : SOCK_PLAIN;
-	if (s && s->slot)
-		switch_leave(s, fd, REASON_PASSED);
-	else if (stage == SOCK_ACCEPTED || stage == SOCK_PUBLISHED)
-		sock_plain(s, REASON_PASSED); /* it must not be on a lane when the action is done */
+	struct sock *s = self_thread.vfork_child ? NULL : fdtab_sock(fd);
+	if (s)
+		s->in_actions = 1; /* the only purpose of such an action is that the new program uses the descriptor */
 	return real.posix_spawn_file_actions_adddup2(actions, fd, to);
 }
 
-EXPORT int system(const char *command)
+EXPORT int posix_spawn_file_actions_addclose(posix_spawn_file_actions_t *actions, int fd)
 {
 	ENSURE_REAL();
-	exec_leave();
-	return real.system(command);
+	if (fd_kind(fdtab_get(fd)) == FD_OWN)
+		return 0; /* the program never opened it */
+	return real.posix_spawn_file_actions_addclose(actions, fd);
+}
+
+EXPORT int posix_spawn_file_actions_addclosefrom_np(posix_spawn_file_actions_t *actions, int from)
+{
+	ENSURE_REAL();
+	actions_close = true;
+	return real.posix_spawn_file_actions_addclosefrom_np(actions, from);
 }
 
 EXPORT FILE *popen(const char *command, const char *mode)

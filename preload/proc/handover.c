@@ -49,7 +49,7 @@ static struct sock *meant(int fd)
 	return b.found;
 }
 
-void kept_each(void (*fn)(struct sock *s, int fd, void *arg), void *arg)
+void kept_each(bool actions, void (*fn)(struct sock *s, int fd, void *arg), void *arg)
 {
 	int last = fdtab_highest;
 	bool vforked = self_thread.vfork_child;
@@ -59,10 +59,8 @@ void kept_each(void (*fn)(struct sock *s, int fd, void *arg), void *arg)
 		if (!vforked && !fdtab_sock(fd))
 			continue;
 		int flags = fd_kind(fdtab_get(fd)) == FD_OWN ? -1 : real.fcntl(fd, F_GETFD);
-		if (flags < 0 || flags & FD_CLOEXEC)
-			continue;
-		struct sock *s = vforked ? meant(fd) : fdtab_sock(fd);
-		if (s)
+		struct sock *s = flags < 0 || (flags & FD_CLOEXEC && !actions) ? NULL : vforked ? meant(fd) : fdtab_sock(fd);
+		if (s && (!(flags & FD_CLOEXEC) || s->in_actions))
 			fn(s, fd, arg);
 	}
 }
@@ -94,13 +92,13 @@ static void list(struct sock *s, int fd, void *arg)
 	l->n++;
 }
 
-bool handover_look(struct handover *h, struct kept *room, size_t n)
+bool handover_look(struct handover *h, struct kept *room, size_t n, bool spawn, bool actions)
 {
-	*h = (struct handover){.kept = room, .fd = -1, .index = -1};
+	*h = (struct handover){.kept = room, .fd = -1, .index = -1, .spawn = spawn};
 	if (!family || family_fd < 0 || family_self < 0 || family_lifeless)
 		return false;
 	struct listing l = {h, n, 0};
-	kept_each(list, &l);
+	kept_each(actions, list, &l);
 	if (l.n > n) {
 		/* memory that is mapped in a vfork child stays with the parent */
 		size_t size = (l.n + 16) * sizeof(*room);
@@ -111,11 +109,13 @@ bool handover_look(struct handover *h, struct kept *room, size_t n)
 		h->mapped = size;
 		h->kept = m;
 		l = (struct listing){h, size / sizeof(*room), 0};
-		kept_each(list, &l);
+		kept_each(actions, list, &l);
 		if (l.n > l.room)
 			l.n = l.room;
 	}
 	h->n_kept = l.n;
+	if (actions && h->highest < 1023)
+		h->highest = 1023; /* an action may put it anywhere */
 	if (!l.n)
 		handover_end(h);
 	return l.n > 0;
@@ -135,17 +135,16 @@ static bool one_thread(void)
 	return alone() || (stat("/proc/self/task", &st) == 0 && st.st_nlink == 3);
 }
 
-static bool can_go(struct kept *k, bool threads)
+static bool can_go(struct kept *k, bool shared, bool threads)
 {
 	struct sock *s = k->sock;
 	struct slot *t = k->slot;
 	uint32_t stage = atomic_load(&s->stage);
-	bool vforked = self_thread.vfork_child;
 	if (t != s->slot || waitset_kept(s))
 		return false;
 	if (stage == SOCK_ACCEPTED || stage == SOCK_PUBLISHED)
-		return !vforked || (t && stage == SOCK_ACCEPTED);
-	return stage > SOCK_PUBLISHED && t && s->link && slot_lane(t) && link_portable(s->link, vforked) && !atomic_load(&t->rx.guests) &&
+		return !shared || (t && stage == SOCK_ACCEPTED);
+	return stage > SOCK_PUBLISHED && t && s->link && slot_lane(t) && link_portable(s->link, shared) && !atomic_load(&t->rx.guests) &&
 	       (!threads || slot_sole(t));
 }
 
@@ -212,9 +211,9 @@ static void describe(struct kept *k, const struct handover *h, struct sock_image
 
 static bool write_record(struct handover *h)
 {
-	struct handover_record r = {.magic = HANDOVER_MAGIC, .version = HANDOVER_VERSION, .pid = getpid(), .family_fd = family_fd,
+	struct handover_record r = {.magic = HANDOVER_MAGIC, .version = HANDOVER_VERSION, .pid = h->spawn ? 0 : getpid(), .parent = getpid(), .family_fd = family_fd,
 				    .index = h->index >= 0 ? h->index : family_self, .highest = h->highest, .vforked = h->index >= 0,
-				    .locked = h->locked};
+				    .locked = h->locked && !h->spawn};
 	r.build_size = image_build(r.build);
 	if (!waker_portable(&r.wakers))
 		return false;
@@ -289,30 +288,41 @@ static void go_on_threads(struct handover *h)
 	critical_leave();
 }
 
-/* A vfork child's own index and share in each connection: its parent goes on with them. */
+/* An index and a share in each connection for the next image of a child: its parent goes on with them. */
 static bool own_share(struct handover *h)
 {
 	h->index = family_fork_prepare(false);
 	if (h->index < 0)
 		return false;
-	family->process[h->index].pid = getpid(); /* killed from here on it is found dead */
+	if (!h->spawn)
+		family->process[h->index].pid = getpid(); /* killed from here on it is found dead */
 	for (size_t i = 0; i < h->n_kept; i++)
 		if (h->kept[i].goes) {
 			slot_share(h->kept[i].slot, h->index);
-			h->kept[i].sock->solo = 0; /* the parent's word, which waits in vfork: from now on it locks */
+			h->kept[i].sock->solo = 0; /* the parent's word: from now on it locks */
 		}
 	return true;
 }
 
+/* In this process another image goes on beside the next one. */
+static bool shared(const struct handover *h)
+{
+	return h->spawn || self_thread.vfork_child;
+}
+
 bool handover_choose(struct handover *h)
 {
-	bool any = false, vforked = self_thread.vfork_child;
-	h->threads = !vforked && !one_thread();
+	bool any = false;
+	h->threads = !shared(h) && !one_thread();
 	for (size_t i = 0; i < h->n_kept; i++) {
 		struct kept *k = &h->kept[i];
-		k->goes = can_go(k, h->threads);
+		/* as before a fork: from here on two processes hold it, and slots are what counts them */
+		if (h->spawn && !k->slot && atomic_load(&k->sock->stage) == SOCK_ACCEPTED &&
+		    sock_slot(k->sock, k->sock->fd, ROLE_ACCEPT, &k->sock->at))
+			k->slot = k->sock->slot;
+		k->goes = can_go(k, shared(h), h->threads);
 		any |= k->goes;
-		if (!vforked)
+		if (!shared(h))
 			k->sock->handed = k->goes;
 	}
 	return any;
@@ -320,40 +330,64 @@ bool handover_choose(struct handover *h)
 
 bool handover_prepare(struct handover *h)
 {
-	bool vforked = self_thread.vfork_child;
 	if (h->threads && !stop_threads(h))
 		return false;
-	/* the parent's other threads run on: none of them gives a link back meanwhile */
-	if (vforked && pthread_mutex_trylock(&link_walk_lock))
+	if (h->spawn) {
+		critical_enter();
+		pthread_mutex_lock(&switch_fork_lock); /* as a fork: no promotion by who counts the holders before us */
+		h->locked = true;
+	}
+	/* other threads, a vfork child's parent's too, run on: none of them gives a link back meanwhile */
+	if (shared(h) && pthread_mutex_trylock(&link_walk_lock))
 		return false;
-	bool ready = (!vforked || own_share(h)) && write_record(h) && stay_open(h, true);
-	if (vforked)
+	bool ready = (!shared(h) || own_share(h)) && write_record(h) && stay_open(h, true);
+	if (shared(h))
 		pthread_mutex_unlock(&link_walk_lock);
 	snprintf(h->variable, sizeof(h->variable), HANDOVER_VARIABLE "%d", h->fd);
 	return ready;
 }
 
-void handover_undo(struct handover *h)
+static void close_record(struct handover *h)
 {
-	int saved = errno;
-	bool vforked = self_thread.vfork_child, walk = vforked;
+	bool walk = shared(h);
 	for (int i = 0; walk && i < 1000 && pthread_mutex_trylock(&link_walk_lock); i++)
 		if (i == 999)
 			walk = false;
 		else
 			sched_yield();
-	if (walk || !vforked)
+	if (walk || !shared(h))
 		stay_open(h, false);
 	if (walk)
 		pthread_mutex_unlock(&link_walk_lock);
 	if (h->fd >= 0)
 		quiet_close(h->fd);
 	h->fd = -1;
+}
+
+void handover_spawned(struct handover *h, int pid)
+{
+	int saved = errno;
+	close_record(h);
+	if (h->index >= 0)
+		family_fork_parent(h->index, pid);
+	h->index = -1;
+	if (h->locked) {
+		h->locked = false;
+		pthread_mutex_unlock(&switch_fork_lock);
+		critical_leave();
+	}
+	errno = saved;
+}
+
+void handover_undo(struct handover *h)
+{
+	int saved = errno;
+	close_record(h);
 	if (h->index >= 0)
 		family_fork_parent(h->index, -1);
 	h->index = -1;
 	go_on_threads(h);
-	for (size_t i = 0; i < h->n_kept && !vforked; i++)
+	for (size_t i = 0; i < h->n_kept && !shared(h); i++)
 		h->kept[i].sock->handed = 0;
 	errno = saved;
 }

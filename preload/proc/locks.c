@@ -8,13 +8,13 @@
 
 extern pthread_mutex_t state_start_lock, waitset_lock, link_walk_lock, link_rendezvous_lock, links_lock, link_receive_lock,
 	registry_others_lock, waker_epochs_lock, waker_lock, sock_pool_lock, stats_rows_lock,
-	signal_actions_lock;
+	signal_actions_lock, system_callers_lock;
 
 /* One row a lock that guards a table of this process. */
 static pthread_mutex_t *const locks[] = {
 	&state_start_lock, &waitset_lock,         &link_walk_lock,    &link_rendezvous_lock, &links_lock,     &link_receive_lock,
 	&registry_others_lock, &waker_epochs_lock, &waker_lock,       &sock_pool_lock,       &stats_rows_lock,
-	&signal_actions_lock,
+	&signal_actions_lock, &system_callers_lock,
 };
 #define N_LOCKS (sizeof(locks) / sizeof(locks[0]))
 

@@ -2,6 +2,7 @@
  * from a process with threads and from a thread, with the environment cleared, under other numbers, twice in a row, as
  * a client, killed on the way; an exec that fails in between; and an image without the library. */
 #include "conform.h"
+#include <spawn.h>
 
 static char number[16], count[24];
 
@@ -358,6 +359,54 @@ static void filters(void)
 	}
 }
 
+/* Children that libc makes: by spawn actions, among them one that closes all from a number on; by system. */
+static void spawned(void)
+{
+	char *const argv[] = {"cat", NULL};
+	for (int way = 0; way < 2; way++) {
+		int c, s;
+		char b[8];
+		pid_t pid;
+		posix_spawn_file_actions_t actions;
+		pair(&c, &s);
+		CHECK(!fcntl(c, F_SETFD, FD_CLOEXEC) && !fcntl(s, F_SETFD, FD_CLOEXEC), "FD_CLOEXEC");
+		warm(c, s);
+		send_all(c, "before", 6);
+		posix_spawn_file_actions_init(&actions);
+		posix_spawn_file_actions_adddup2(&actions, s, 0);
+		posix_spawn_file_actions_adddup2(&actions, s, 1);
+		if (way == 1)
+			posix_spawn_file_actions_addclosefrom_np(&actions, 3);
+		CHECK(posix_spawn(&pid, "/nonexistent", &actions, NULL, argv, environ) == ENOENT, "no such file");
+		CHECK(posix_spawnp(&pid, "no-such-program", &actions, NULL, argv, environ) == ENOENT, "no such program");
+		CHECK(!posix_spawnp(&pid, "cat", &actions, NULL, argv, environ), "posix_spawnp");
+		posix_spawn_file_actions_destroy(&actions);
+		CHECK(recv_all(c, b, 6) == 6 && !memcmp(b, "before", 6), "cat, way %d", way);
+		ask_echo(c, 30, 700, 3);
+		close(s);
+		ask_echo(c, 30, 700, 4);
+		ends(c, pid);
+	}
+}
+
+static void by_system(void)
+{
+	int c, s;
+	char b[8], command[100];
+	pair(&c, &s);
+	warm(c, s);
+	snprintf(command, sizeof(command), "dd bs=5 count=1 <&%d >&%d 2>/dev/null; exit 7", s, s);
+	for (int i = 0; i < 3; i++) {
+		send_all(c, "ping!", 5);
+		CHECK(system(command) == 7 << 8, "system");
+		CHECK(recv_all(c, b, 5) == 5 && !memcmp(b, "ping!", 5), "back");
+		still_works(c, s);
+	}
+	CHECK(system("kill -TERM $$") == SIGTERM && system("no-such-command 2>/dev/null") == 127 << 8 && system(NULL) != 0, "system");
+	close(c);
+	close(s);
+}
+
 /* Images that become images are killed at any moment: the connection goes on with who is left. */
 static void killed(void)
 {
@@ -399,7 +448,9 @@ static void test(void)
 	environments();
 	client();
 	filters();
+	by_system();
 	killed();
+	spawned();
 	ask_echo(fd, 100, 100, 0);
 	ends(fd, pid);
 }
