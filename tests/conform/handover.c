@@ -395,7 +395,7 @@ static void by_system(void)
 	char b[8], command[100];
 	pair(&c, &s);
 	warm(c, s);
-	snprintf(command, sizeof(command), "dd bs=5 count=1 <&%d >&%d 2>/dev/null; exit 7", s, s);
+	snprintf(command, sizeof(command), "head -c 5 <&%d >&%d; exit 7", s, s);
 	for (int i = 0; i < 3; i++) {
 		send_all(c, "ping!", 5);
 		CHECK(system(command) == 7 << 8, "system");
