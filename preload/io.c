@@ -26,6 +26,8 @@ static void advance(struct sock *s, int fd, bool receiving)
 	case SOCK_ACCEPTED: {
 		uint32_t one = 0;
 		/* the second read that brought bytes: a short connection ends with one that brings none */
+		if (calls < s->offer_at)
+			break;
 		if ((options.promote == PROMOTE_EAGER ? !receiving : s->reads < 2) ||
 		    !atomic_compare_exchange_strong(&s->opening, &one, 1))
 			break;

@@ -38,6 +38,7 @@ struct sock {
 	_Atomic uint32_t calls;          /* data calls so far: when to look */
 	_Atomic uint32_t reads;          /* receives by the kernel that brought bytes */
 	_Atomic uint32_t agree_tries;
+	_Atomic uint32_t offer_at;       /* ACCEPTED: at which data call the peer is looked up again */
 	uint32_t lowat;                  /* SO_RCVLOWAT set by hand, 0 not */
 	uint8_t forked;                  /* a child was forked meanwhile: a listener's table entry outlives our close, an
 	                                    unconnected socket stays plain */

@@ -92,6 +92,7 @@ void switch_offer(struct sock *s, int fd)
 {
 	struct registry_hit hit;
 	struct slot *t = s->slot;
+	s->offer_at = 2 * s->calls; /* where it comes to nothing yet: a look and a connect at every read would cost */
 	if (t->never || !slot_sole(t)) {
 		t->rx.reason = t->tx.reason = t->never ? t->never : REASON_HOLDERS;
 		return;

@@ -25,7 +25,12 @@
 pthread_mutex_t link_receive_lock = PTHREAD_MUTEX_INITIALIZER;
 static int rendezvous = -1;
 pthread_mutex_t link_rendezvous_lock = PTHREAD_MUTEX_INITIALIZER;
-static int pending = -1; /* knocked, but its HELLO had not come */
+/* Every local user can connect to a rendezvous. Whoever stays silent is looked at once more, and must not keep the others
+ * out. */
+#define SILENT_MOST 8
+#define KNOCKS_A_LOOK 32
+static int silent[SILENT_MOST]; /* knocked, but their HELLO had not come */
+static unsigned n_silent;
 
 static socklen_t rendezvous_name(uint64_t process, struct sockaddr_un *ret)
 {
@@ -222,8 +227,10 @@ int link_knock(const struct registry_hit *hit, struct link **ret)
 	message(&m, LINK_HELLO, hit->process);
 	fds[0] = mem;
 	r = send_message(fd, &m, fds, 3);
-	if (r < 0)
+	if (r < 0) {
+		r = -EAGAIN; /* dropped among silent ones, or too many descriptors are on their way */
 		goto fail;
+	}
 	l->memory = link_keep(mem);
 	l->socket = fdtab_own(fd);
 	l->peer = hit->process;
@@ -238,6 +245,14 @@ fail:
 		quiet_close(mem);
 	quiet_close(fd);
 	return r;
+}
+
+static void drop(int fd)
+{
+	if (fdtab_get(fd))
+		fdtab_disown(fd);
+	else
+		quiet_close(fd);
 }
 
 /* Connector: a knock's HELLO. Everything is checked before it is used. */
@@ -282,7 +297,7 @@ fail:
 			quiet_close(fds[i]);
 	if (l)
 		link_discard(l);
-	quiet_close(fd);
+	drop(fd);
 	return r;
 }
 
@@ -292,33 +307,27 @@ bool link_look(void)
 	if (rendezvous < 0)
 		return false;
 	int saved = errno;
-	for (int tries = 0; tries < 4; tries++) {
-		int fd = pending;
-		pending = -1;
-		if (fd < 0) {
-			fd = quiet_accept4(rendezvous, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-			if (fd < 0)
-				break;
-			if (user_of(fd) == NO_USER || !link_fd_room()) {
-				quiet_close(fd);
-				continue;
-			}
-		}
-		struct link_msg m;
-		int fds[LINK_MSG_FDS];
-		int n = receive_message(fd, &m, fds, 0);
-		if (n == -EAGAIN && !fdtab_get(fd)) { /* once: one that stays silent must not keep the others out */
-			pending = fdtab_own(fd);
+	struct link_msg m;
+	int fds[LINK_MSG_FDS];
+	unsigned old = n_silent;
+	n_silent = 0;
+	for (unsigned i = 0; i < old; i++) {
+		int n = receive_message(silent[i], &m, fds, 0);
+		if (n < 0)
+			fdtab_disown(silent[i]);
+		else if (adopt(silent[i], &m, fds, n) == 0)
+			made = true;
+	}
+	for (unsigned i = 0; i < KNOCKS_A_LOOK; i++) {
+		int fd = quiet_accept4(rendezvous, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		if (fd < 0)
 			break;
-		}
-		if (n < 0) {
-			if (fdtab_get(fd))
-				fdtab_disown(fd);
-			else
-				quiet_close(fd);
-			continue;
-		}
-		if (adopt(fd, &m, fds, n) == 0)
+		int n = user_of(fd) == NO_USER || !link_fd_room() ? -EPERM : receive_message(fd, &m, fds, 0);
+		if (n == -EAGAIN && n_silent < SILENT_MOST)
+			silent[n_silent++] = fdtab_own(fd);
+		else if (n < 0)
+			quiet_close(fd);
+		else if (adopt(fd, &m, fds, n) == 0)
 			made = true;
 	}
 	errno = saved;
@@ -412,7 +421,7 @@ void link_rendezvous_close(void)
 {
 	if (rendezvous >= 0)
 		fdtab_disown(rendezvous);
-	if (pending >= 0)
-		fdtab_disown(pending);
-	rendezvous = pending = -1;
+	while (n_silent)
+		fdtab_disown(silent[--n_silent]);
+	rendezvous = -1;
 }

@@ -84,6 +84,11 @@ TESTS += tests/unit/stale
 tests_unit_stale_SOURCES = tests/unit/stale.c
 tests_unit_stale_LDADD = tests/unit/libinside.la
 
+check_PROGRAMS += tests/unit/knocks
+TESTS += tests/unit/knocks
+tests_unit_knocks_SOURCES = tests/unit/knocks.c
+tests_unit_knocks_LDADD = tests/unit/libinside.la
+
 check_PROGRAMS += tests/unit/family_ends
 TESTS += tests/unit/family_ends
 tests_unit_family_ends_SOURCES = tests/unit/family_ends.c
