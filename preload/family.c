@@ -410,13 +410,30 @@ void family_fork_child(int index, bool lifeless)
 	enter(index);
 }
 
-void dir_lock(struct slot_dir *d)
+static void locked(struct slot_dir *d, int r)
 {
-	critical_enter();
-	if (pthread_mutex_lock(&d->lock) == EOWNERDEAD) {
+	if (r == EOWNERDEAD) {
 		pthread_mutex_consistent(&d->lock); /* a copy was cut: nothing of it was published */
 		d->orphaned = 1;
 	}
+}
+
+void dir_lock(struct slot_dir *d)
+{
+	critical_enter();
+	locked(d, pthread_mutex_lock(&d->lock));
+}
+
+bool dir_trylock(struct slot_dir *d)
+{
+	critical_enter();
+	int r = pthread_mutex_trylock(&d->lock);
+	if (r != 0 && r != EOWNERDEAD) {
+		critical_leave();
+		return false;
+	}
+	locked(d, r);
+	return true;
 }
 
 void dir_unlock(struct slot_dir *d)

@@ -152,5 +152,6 @@ void slot_share(struct slot *s, int index);   /* before fork, for every slot thi
 
 /* Locks a direction; recovers it when a holder was killed inside. */
 void dir_lock(struct slot_dir *d);
+bool dir_trylock(struct slot_dir *d);
 void dir_unlock(struct slot_dir *d);
 #endif

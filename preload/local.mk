@@ -16,7 +16,7 @@ libhasten_la_SOURCES = \
 	preload/lane/fault.c preload/lane/lane.c preload/lane/lane.h preload/lane/shm.c \
 	preload/leave.c \
 	preload/link/format.h preload/link/inherit.c preload/link/inherit.h preload/link/knock.c preload/link/link.c preload/link/link.h \
-	preload/link/link_inner.h preload/link/ring.c preload/link/ring.h \
+	preload/link/link_inner.h preload/link/ring.c preload/link/ring.h preload/link/trim.c \
 	preload/proc/adopt.c preload/proc/adopt.h preload/proc/clone.c preload/proc/creds.c preload/proc/dl.c preload/proc/exec.c \
 	preload/proc/handover.c preload/proc/handover.h preload/proc/image.c preload/proc/image.h preload/proc/inside.c preload/proc/inside.h \
 	preload/proc/limits.c preload/proc/limits.h preload/proc/locks.c preload/proc/locks.h preload/proc/process.c preload/proc/process.h \

@@ -29,6 +29,7 @@
 #define RING_STRIDE  (8ull << 20)
 
 #define OFFSET_NONE  (~0ull)
+#define START_OLD    (OFFSET_NONE - 1)
 #define MARKER_SIZE  16u
 
 /* One promotion. Written by the writer before the marker is sent, read by the reader as it passes X. */
@@ -47,7 +48,8 @@ struct link_dir {
 	/* written by the writer, seldom */
 	/* From which position on a class was last used, at the beginning of its area; a position belongs to the class
 	 * with the largest start not above it. A start is written anew only when no unread byte depends on it: the class
-	 * shrinks, and begins again at the front of its area, when nothing is unread; else it only grows. */
+	 * shrinks, and begins again at the front of its area, when nothing is unread; else it only grows. OFFSET_NONE: nothing
+	 * was ever written there, or its pages have been given back; START_OLD: not in use, but it has pages. */
 	_Atomic uint64_t start[RING_CLASSES] __attribute__((aligned(64)));
 	struct link_slot slot[2] __attribute__((aligned(64))); /* by generation & 1: written anew only after its ack */
 	/* written by the reader */

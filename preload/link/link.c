@@ -22,7 +22,7 @@ pthread_mutex_t link_walk_lock = PTHREAD_MUTEX_INITIALIZER;
 _Atomic uint32_t links_any;
 static uint32_t serial;
 
-#define TABLES (LINK_LANES * (sizeof(struct sock *) + sizeof(struct link_left) + sizeof(uint16_t)))
+#define TABLES (LINK_LANES * (sizeof(struct sock *) + sizeof(struct link_left) + sizeof(uint32_t) + sizeof(uint16_t)))
 
 struct link *link_new(void)
 {
@@ -34,7 +34,8 @@ struct link *link_new(void)
 	struct link *l = (struct link *)m;
 	l->by_lane = (struct sock **)(m + size);
 	l->left = (struct link_left *)(m + size + lanes);
-	l->closing = (uint16_t *)(m + size + lanes + left);
+	l->quiet = (uint32_t *)(m + size + lanes + left);
+	l->closing = (uint16_t *)(l->quiet + LINK_LANES);
 	l->serial = ++serial;
 	l->socket = l->memory = l->epochs_fd = -1;
 	l->peer_bell = -1;
@@ -165,6 +166,12 @@ static bool closed_here(struct link *l, uint32_t index)
 	return l->side == 1 || atomic_load(closed);
 }
 
+bool link_lane_closed(struct link *l, uint32_t lane)
+{
+	return closed_here(l, lane) &&
+	       (atomic_load(&l->lane[lane].state) == LANE_REFUSED || atomic_load(&l->lane[lane].end[1].closed));
+}
+
 /* Out of the way of those that come next. */
 static void sink(struct link *l, uint32_t at)
 {
@@ -180,9 +187,7 @@ int link_lane_take(struct link *l)
 	uint32_t looks = l->lanes_used == LINK_LANES ? l->n_closing : LANE_LOOKS;
 	for (uint32_t k = 0; k < looks && k < l->n_closing; k++) {
 		uint32_t at = l->n_closing - 1 - k, index = l->closing[at];
-		struct link_lane *lane = &l->lane[index];
-		bool refused = atomic_load(&lane->state) == LANE_REFUSED;
-		if (!closed_here(l, index) || (!refused && !atomic_load(&lane->end[1].closed))) {
+		if (!link_lane_closed(l, index)) {
 			sink(l, at);
 			continue;
 		}
@@ -192,6 +197,8 @@ int link_lane_take(struct link *l)
 	}
 	if (l->lanes_used == LINK_LANES)
 		return -1;
+	for (int i = 0; i < 2 * RING_CLASSES; i++) /* no pages yet */
+		atomic_store(&l->lane[l->lanes_used].dir[i & 1].start[i / 2], OFFSET_NONE);
 	lane_reset(l, l->lanes_used);
 	return l->lanes_used++;
 }

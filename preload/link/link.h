@@ -49,6 +49,7 @@ struct link {
 	uint32_t sunk;           /* closing: where the next one goes that is not to be had */
 	uint16_t *closing;       /* [LINK_LANES] */
 	struct link_left *left;  /* [LINK_LANES], by lane */
+	uint32_t *quiet;         /* [LINK_LANES], what was seen there at the last look for pages to give back */
 	struct sock **by_lane;   /* [LINK_LANES] */
 	_Atomic uint64_t sent_wakefds;   /* which of our wake-up words the peer has fds for */
 	_Atomic uint64_t kept_wakefds;   /* ... and of which none was sent, since the bell does as well */
@@ -84,6 +85,9 @@ int link_lane_take(struct link *l);
 void link_lane_done(struct link *l, uint32_t lane, const struct link_left *held);
 /* Gives back links that have no lane in use and whose peer has gone. */
 void link_reap(void);
+/* Before a sleep of at most ns (UINT64_MAX: for ever): how long it may be, so that rings that have been quiet for a second give
+ * their pages back. No lock is held. */
+uint64_t link_trim(uint64_t ns);
 /* Before a fork, links_lock and link_receive_lock held. */
 void link_fork_prepare(void);
 /* The child of a fork: own rendezvous and identity; inherited links serve inherited lanes only. */

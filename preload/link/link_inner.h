@@ -13,6 +13,8 @@ void link_discard(struct link *l);
 int link_map(struct link *l, int fd);
 /* Makes it one of this process's links. */
 void link_enter(struct link *l);
+/* Acceptor, a lane that it gave up: have both families given it up? Under links_lock. */
+bool link_lane_closed(struct link *l, uint32_t lane);
 /* Is there room for the descriptors of one more link? */
 bool link_fd_room(void);
 /* A descriptor that only an image after us needs becomes ours where that leaves room for links; -1: it was closed. */

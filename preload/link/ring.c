@@ -12,7 +12,8 @@ void ring_reset(struct ring r)
 	atomic_store_explicit(&d->end, 0, memory_order_relaxed);
 	atomic_store_explicit(&d->want_room, 0, memory_order_relaxed);
 	for (unsigned c = 0; c < RING_CLASSES; c++)
-		atomic_store_explicit(&d->start[c], c ? OFFSET_NONE : 0, memory_order_relaxed);
+		if (!c || atomic_load_explicit(&d->start[c], memory_order_relaxed) != OFFSET_NONE)
+			atomic_store_explicit(&d->start[c], c ? START_OLD : 0, memory_order_relaxed);
 	for (int i = 0; i < 2; i++) {
 		atomic_store_explicit(&d->slot[i].x, OFFSET_NONE, memory_order_relaxed);
 		atomic_store_explicit(&d->slot[i].p, OFFSET_NONE, memory_order_relaxed);
@@ -74,7 +75,7 @@ static unsigned class_at(struct link_dir *d, uint64_t pos, uint64_t *ret_start, 
 	for (unsigned c = 0; c < RING_CLASSES; c++) {
 		/* relaxed: whoever reads below head has acquired it, and the starts were written before it */
 		uint64_t start = atomic_load_explicit(&d->start[c], memory_order_relaxed);
-		if (start <= pos && start >= best && start != OFFSET_NONE) {
+		if (start <= pos && start >= best && start < START_OLD) {
 			best = start;
 			class = c;
 		} else if (start > pos && start < next) {
@@ -116,12 +117,33 @@ static struct view look(struct ring r, uint64_t limit)
 
 static void set_class(struct link_dir *d, uint64_t from, unsigned class)
 {
-	/* Nothing was written behind from yet: a class that began there too was never used. relaxed: the release of
+	/* Nothing was written behind from yet: a class that began there too is not in use. relaxed: the release of
 	 * head in ring_publish comes before any use. */
 	for (unsigned c = 0; c < RING_CLASSES; c++)
 		if (c != class && atomic_load_explicit(&d->start[c], memory_order_relaxed) == from)
-			atomic_store_explicit(&d->start[c], OFFSET_NONE, memory_order_relaxed);
+			atomic_store_explicit(&d->start[c], START_OLD, memory_order_relaxed);
 	atomic_store_explicit(&d->start[class], from, memory_order_relaxed);
+	if (class && !atomic_load_explicit(&ring_grew, memory_order_relaxed))
+		atomic_store_explicit(&ring_grew, 1, memory_order_relaxed);
+}
+
+_Atomic uint32_t ring_grew;
+
+bool ring_grown(struct link_dir *d)
+{
+	for (unsigned c = 1; c < RING_CLASSES; c++)
+		if (atomic_load_explicit(&d->start[c], memory_order_relaxed) != OFFSET_NONE)
+			return true;
+	return false;
+}
+
+void ring_shrink(struct ring r)
+{
+	/* relaxed: as in set_class */
+	for (unsigned c = 1; c < RING_CLASSES; c++)
+		atomic_store_explicit(&r.dir->start[c], OFFSET_NONE, memory_order_relaxed);
+	atomic_store_explicit(&r.dir->start[0], head_pos(atomic_load_explicit(&r.dir->head, memory_order_relaxed)),
+			      memory_order_relaxed);
 }
 
 size_t ring_fill(struct ring r, struct iov_cursor *from, size_t n, uint64_t limit)

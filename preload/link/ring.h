@@ -30,7 +30,7 @@ static inline bool head_gated(uint64_t head)
 	return head & 1;
 }
 
-/* Empty direction with its gate closed. */
+/* Empty direction with its gate closed; what has pages keeps them. */
 void ring_reset(struct ring r);
 
 /* Copies up to n bytes behind the published position and returns how many fitted; they do not count before
@@ -52,6 +52,13 @@ size_t ring_room(struct ring r, uint64_t limit);
 
 /* Copies up to n unread bytes from position tail + skip, without taking them. Returns bytes copied. */
 size_t ring_copy(struct ring r, struct iov_cursor *to, size_t skip, size_t n);
+
+/* Has a class above the smallest pages? */
+bool ring_grown(struct link_dir *d);
+/* Some ring of this process has grown, or goes on in a larger class, since this was cleared. */
+extern _Atomic uint32_t ring_grew;
+/* The writer's, with nothing unread: the smallest class again, the pages of the others have been given back. */
+void ring_shrink(struct ring r);
 
 /* Moves tail over n bytes. */
 void ring_advance(struct ring r, size_t n);

@@ -181,7 +181,8 @@ static int lane_wait_once(struct waitset *w, struct epoll_event *out, int max, u
 			return k.n;
 		}
 		COUNT(sleeps, 1);
-		int n = kernel_wait(w->fd, out, max, left, mask);
+		uint64_t most = link_trim(left);
+		int n = kernel_wait(w->fd, out, max, most, mask);
 		waker_awake(waker);
 		if (n < 0)
 			return n;
@@ -200,7 +201,7 @@ static int lane_wait_once(struct waitset *w, struct epoll_event *out, int max, u
 		k.n = 0;
 		if (k.max > 0)
 			look(&k);
-		if (n + k.n || !woken)
+		if (n + k.n || (!woken && most == left))
 			return n + k.n;
 		k.out = out;
 		k.max = max;

@@ -2,6 +2,7 @@
  * kernel waits for the rest beside this thread's hidden epoll fd. */
 #include "preload/interpose.h"
 #include "preload/io.h"
+#include "preload/link/link.h"
 #include "preload/quiet.h"
 #include "preload/real.h"
 #include "preload/state.h"
@@ -130,7 +131,7 @@ static int lane_poll(struct poll_set *p, uint64_t ns, const sigset_t *mask)
 		if (!ready) {
 			COUNT(sleeps, 1);
 			p->kernel[p->n] = (struct pollfd){epfd, POLLIN, 0};
-			uint64_t most = w ? UINT64_MAX : 1000000; /* no waker: look every millisecond */
+			uint64_t most = w ? link_trim(left) : 1000000; /* no waker: look every millisecond */
 			r = kernel_poll(p, w ? 1 : 0, left < most ? left : most, mask);
 		}
 		if (w) {

@@ -128,10 +128,13 @@ int wait_sock(struct sock *s, int fd, uint32_t events, uint64_t deadline, bool *
 	struct timespec often = {0, 10000000};
 	if (agreed && !s->solo && !timeout && ring_unread(rx_ring(t)))
 		timeout = &often;
-	struct timespec left;
+	uint64_t trim = timeout ? UINT64_MAX : link_trim(UINT64_MAX);
+	struct timespec left, until_trim = {trim / 1000000000, trim % 1000000000};
+	if (trim != UINT64_MAX)
+		timeout = &until_trim;
 	if (deadline != UINT64_MAX) {
 		uint64_t rest = (now = now_ns()) < deadline ? deadline - now : 0;
-		if (!timeout || rest < (uint64_t)timeout->tv_nsec) {
+		if (!timeout || rest < timeout->tv_sec * 1000000000ull + timeout->tv_nsec) {
 			left.tv_sec = rest / 1000000000;
 			left.tv_nsec = rest % 1000000000;
 			timeout = &left;

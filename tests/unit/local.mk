@@ -84,6 +84,11 @@ TESTS += tests/unit/stale
 tests_unit_stale_SOURCES = tests/unit/stale.c
 tests_unit_stale_LDADD = tests/unit/libinside.la
 
+check_PROGRAMS += tests/unit/pages
+TESTS += tests/unit/pages
+tests_unit_pages_SOURCES = tests/unit/pages.c
+tests_unit_pages_LDADD = tests/unit/libinside.la
+
 check_PROGRAMS += tests/unit/knocks
 TESTS += tests/unit/knocks
 tests_unit_knocks_SOURCES = tests/unit/knocks.c
