@@ -56,7 +56,7 @@ static int plan_all(struct sys *s, const struct facts *f, const struct resolved_
 				r = folder ? plan_policy(s, v, folder, names[i], tuned, p) : -ENOMEM;
 		}
 	/* Kernels before 4.3 have a folder for each CPU only. */
-	if (!r && p->n_op == before)
+	if (!r && p->n_op == before && f->cpus.governor)
 		cpumask_each(cpu, &f->cpus.online) {
 			_cleanup_free_ char *folder = step_text("/sys/devices/system/cpu/cpu%d/cpufreq", cpu), *name = step_text("cpu%d", cpu);
 			r = folder && name ? plan_policy(s, v, folder, name, tuned, p) : -ENOMEM;

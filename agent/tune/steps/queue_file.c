@@ -77,6 +77,18 @@ unsigned queue_count(const struct nic_facts *nic, bool rx)
 	return n;
 }
 
+/* A set that the facts have needs no second look; an empty one may be a file that is not there. */
+static int mask_now(struct sys *s, const struct nic_facts *nic, bool rx, unsigned queue, const struct op *probe, char **ret)
+{
+	for (size_t i = 0; i < nic->n_queue; i++) {
+		const struct nic_queue_fact *q = &nic->queue[i];
+		const struct cpumask *set = rx ? &q->rps : &q->xps;
+		if (q->rx == rx && q->index == queue && !cpumask_empty(set))
+			return step_cpus_text(set, ret);
+	}
+	return queue_mask_read(s, probe, ret);
+}
+
 int queue_file_add(struct sys *s, struct plan *p, const struct step *st, const struct resolved *v, const struct nic_facts *nic, bool rx,
 	unsigned queue, const char *file, bool mask, const char *desired, struct op **ret)
 {
@@ -85,7 +97,7 @@ int queue_file_add(struct sys *s, struct plan *p, const struct step *st, const s
 	if (!key || !target)
 		return -ENOMEM;
 	struct op *op, probe = { .key = key, .ifname = nic->name };
-	int seen = mask ? queue_mask_read(s, &probe, &current) : queue_number_read(s, &probe, &current);
+	int seen = mask ? mask_now(s, nic, rx, queue, &probe, &current) : queue_number_read(s, &probe, &current);
 	/* Collateral is what there is to lose. */
 	if (!v && (seen || !current))
 		return 0;
