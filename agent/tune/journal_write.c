@@ -371,7 +371,15 @@ static void forget(struct journal *j)
 	j->sum = 0;
 }
 
-/* The file is replaced whole, so a reader sees the old or the new one; the lock is another file and stays. */
+static bool is_named(const struct journal *j)
+{
+	struct stat named, own;
+
+	return !sys_stat(j->s, JOURNAL_PATH, &named) && !fstat(j->fd, &own) && named.st_ino == own.st_ino && named.st_dev == own.st_dev;
+}
+
+/* The file is replaced whole, so a reader sees the old or the new one; the lock is another file and stays. Where there is no room for a new one the
+ * old says the same in more lines. */
 static int rewrite(struct journal *j, struct error *e)
 {
 	struct lines l;
@@ -383,6 +391,10 @@ static int rewrite(struct journal *j, struct error *e)
 		r = put_needed(j, &l);
 	if (!r)
 		r = sys_write_file(j->s, JOURNAL_PATH, l.text, l.len, 0644);
+	if (r && is_named(j)) {
+		lines_free(&l);
+		return 0;
+	}
 	fd = r ? -1 : sys_openat(j->s, JOURNAL_PATH, O_RDWR | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0);
 	if (!r && fd < 0)
 		r = fd;

@@ -9,9 +9,9 @@ struct item {
 	const struct journal_record *r; /* lives as long as the journal is not rewritten */
 	struct op op;
 	const char *target; /* what it shall be; of the record, or of now */
-	char *now;
+	char *now, *theirs; /* theirs: somebody else's value, which stays */
 	int read_error;
-	bool kept, write, gone; /* kept: somebody else's value stays */
+	bool kept, write, gone;
 	bool was_written;       /* by hasten, before this */
 	unsigned order;
 };
@@ -103,7 +103,9 @@ static int look(struct restore *x, struct item *it)
 	if (!it->write || x->mode == RESTORE_FORCE || x->mode == RESTORE_BEFORE || r->is_open || text_same(it->now, expected))
 		return 0;
 	it->kept = true;
-	it->target = it->now;
+	if (it->now && !(it->theirs = strdup(it->now)))
+		return -ENOMEM;
+	it->target = it->theirs;
 	it->write = false;
 	return op_say(&it->op, OP_DRIFT, "hasten set %s, somebody else %s since; kept", expected ? expected : "nothing", it->now ? it->now : "nothing");
 }
@@ -156,7 +158,8 @@ static int compare(struct restore *x, struct unit *u, bool touched[STEPS_MAX])
 			free(it->now);
 			it->now = NULL;
 			err = op_read(x->s, &it->op, &it->now);
-			fits = err ? !it->target : op_same(&it->op, it->now, it->target);
+			/* What came with a queue stays as long as the queue does. */
+			fits = err ? !it->target : op_same(&it->op, it->now, it->target) || (!it->target && it->r->device && it->r->life == LIFE_BOOT);
 			if (fits) {
 				if (!it->kept) {
 					it->op.status = OP_REVERTED;
@@ -275,6 +278,7 @@ static void free_items(struct item *item, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		op_free(&item[i].op);
 		free(item[i].now);
+		free(item[i].theirs);
 	}
 	free(item);
 }

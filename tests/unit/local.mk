@@ -31,6 +31,12 @@ tests_unit_test_journal_SOURCES = tests/unit/test_journal.c
 tests_unit_test_journal_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_test_journal_LDADD = libagent.la $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_engine
+TESTS += tests/unit/test_engine
+tests_unit_test_engine_SOURCES = tests/unit/test_engine.c tests/unit/machine.h
+tests_unit_test_engine_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_engine_LDADD = libagent.la $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_spread
 TESTS += tests/unit/test_spread
 tests_unit_test_spread_SOURCES = tests/unit/test_spread.c

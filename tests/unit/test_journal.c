@@ -42,7 +42,8 @@ static int setup(void **state)
 {
 	struct error e = {0};
 
-	strcpy(root, "/tmp/hasten-journal-XXXXXX");
+	/* fsync costs nothing there */
+	strcpy(root, access("/dev/shm", W_OK) ? "/tmp/hasten-journal-XXXXXX" : "/dev/shm/hasten-journal-XXXXXX");
 	assert_non_null(mkdtemp(root));
 	put("/proc/sys/kernel/random/boot_id", "boot-1\n");
 	put("/etc/machine-id", "machine-1\n");
