@@ -334,6 +334,10 @@ static enum op_status explain(const struct op *op, int err)
 		return OP_DENIED;
 	case ENOENT:
 		return OP_UNSUPPORTED;
+	case ENODEV:
+		return OP_ORPHANED;
+	case ENOTCONN:
+		return OP_AT_BOOT;
 	default:
 		return OP_FAILED;
 	}
