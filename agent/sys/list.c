@@ -79,6 +79,8 @@ int sys_list(struct sys *s, char ***ret, const char *format, ...)
 	va_end(args);
 	if (n < 0 || (size_t)n >= sizeof(path))
 		return -ENAMETOOLONG;
+	/* Who lists looks anew: a process that stays sees folders that others replaced. */
+	root_forget(s);
 	int fd = root_open(s, path, O_RDONLY | O_DIRECTORY | O_NONBLOCK, 0);
 
 	if (fd < 0)

@@ -1,7 +1,7 @@
 # sys
 libagent_la_SOURCES += \
 	agent/sys/cleanup.h agent/sys/error.c agent/sys/error.h agent/sys/cpumask.c agent/sys/cpumask.h \
-	agent/sys/root.h agent/sys/sys.c agent/sys/list.c agent/sys/sys.h agent/sys/write.c agent/sys/tree.c agent/sys/run.c agent/sys/fault.c \
+	agent/sys/root.h agent/sys/sys.c agent/sys/list.c agent/sys/identity.c agent/sys/sys.h agent/sys/write.c agent/sys/tree.c agent/sys/run.c agent/sys/fault.c \
 	agent/sys/net.c agent/sys/net.h agent/sys/net_none.c agent/sys/net_live.c agent/sys/live.h agent/sys/netlink.c \
 	agent/sys/net_sockets.c agent/sys/eth_netlink.c agent/sys/eth_ioctl.c agent/sys/net_capture.c agent/sys/capture.c \
 	agent/sys/model.c agent/sys/model.h agent/sys/model_rules.h \

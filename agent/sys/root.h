@@ -11,6 +11,9 @@ struct sys {
 	enum sys_kind kind;
 	char *root; /* "" on the live machine */
 	int root_fd;
+	/* A tree's folder that was looked into last: facts are read folder by folder. Forgotten where names in the tree change. */
+	char *near_path;
+	int near_fd; /* O_PATH; -1 none */
 	struct net net;
 	struct json_object *capture; /* SYS_CAPTURE: all of hasten-capture.json; other kinds NULL */
 	unsigned changes;
@@ -27,6 +30,8 @@ int root_open(struct sys *s, const char *path, int flags, mode_t mode);
 int root_open_path(struct sys *s, const char *path, int flags);
 /* The folder that holds path, open for reading; made where create is set. *ret_name points into path. */
 int root_open_parent(struct sys *s, const char *path, bool create, const char **ret_name);
+
+void root_forget(struct sys *s); /* the folder near by */
 
 /* Content of a file of a tree, as the kernel's attribute of the write model: neither counted nor failed by fault injection.
  * tree_put writes to a file that exists; tree_make and tree_remove add and remove files and folders that the kernel would. */

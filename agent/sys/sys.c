@@ -47,6 +47,46 @@ static int open_below(const struct sys *s, const char *path, int flags, mode_t m
 	}
 }
 
+void root_forget(struct sys *s)
+{
+	cleanup_close(&s->near_fd);
+	s->near_fd = -1;
+}
+
+/* The folder of path and the name in it, where path has no such end as "..". What goes wrong is for the slow way to say. */
+static int near_folder(struct sys *s, const char *path, const char **ret_name)
+{
+	const char *slash = strrchr(path, '/');
+	size_t len = slash ? (size_t)(slash - path) : 0;
+
+	if (s->kind == SYS_LIVE || !len || !slash[1] || !strcmp(slash + 1, ".") || !strcmp(slash + 1, ".."))
+		return -EINVAL;
+	*ret_name = slash + 1;
+	if (s->near_fd >= 0 && !strncmp(s->near_path, path, len) && !s->near_path[len])
+		return s->near_fd;
+	root_forget(s);
+	free(s->near_path);
+	s->near_path = strndup(path, len);
+	if (!s->near_path)
+		return -ENOMEM;
+	int fd = open_below(s, s->near_path, O_PATH | O_DIRECTORY, 0);
+
+	s->near_fd = fd < 0 ? -1 : fd;
+	return fd;
+}
+
+/* What stands there where it is no link; 0 otherwise. */
+static mode_t near_type(struct sys *s, const char *path)
+{
+	const char *name;
+	struct stat st;
+	int folder = near_folder(s, path, &name);
+
+	if (folder < 0 || fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || S_ISLNK(st.st_mode))
+		return 0;
+	return st.st_mode & S_IFMT;
+}
+
 int root_open_path(struct sys *s, const char *path, int flags)
 {
 	return open_below(s, path, O_PATH | (flags & (O_NOFOLLOW | O_DIRECTORY)), 0);
@@ -64,10 +104,17 @@ static int reopen(int fd, int flags)
 
 int root_open(struct sys *s, const char *path, int flags, mode_t mode)
 {
+	const char *name;
 	struct stat st;
 
 	if (s->kind == SYS_LIVE)
 		return open_below(s, path, flags, mode);
+	if (!(flags & (O_CREAT | O_DIRECTORY)) && near_type(s, path) == S_IFREG && near_folder(s, path, &name) >= 0) {
+		int near = openat(s->near_fd, name, flags | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY);
+
+		if (near >= 0)
+			return near;
+	}
 	/* What stands there is looked at before it is opened: opening a pipe waits, opening a watchdog device arms it. */
 	_cleanup_close_ int fd = root_open_path(s, path, flags & (O_NOFOLLOW | O_DIRECTORY));
 
@@ -91,6 +138,7 @@ int root_open_parent(struct sys *s, const char *path, bool create, const char **
 	const char *slash = strrchr(path, '/');
 	char parent[PATH_MAX];
 
+	root_forget(s);
 	if (path[0] != '/')
 		return -EINVAL;
 	const char *name = slash + 1;
@@ -168,7 +216,7 @@ int sys_open(const char *root, struct sys **ret, struct error *e)
 
 	if (!s)
 		return -ENOMEM;
-	s->root_fd = -1;
+	s->root_fd = s->near_fd = -1;
 	net_none_open(&s->net);
 	if (root && !*root) {
 		free(s);
@@ -206,8 +254,9 @@ struct sys *sys_close(struct sys *s)
 	s->net.ops->close(s->net.self);
 	if (s->capture)
 		json_object_put(s->capture);
-	if (s->root_fd >= 0)
-		close(s->root_fd);
+	root_forget(s);
+	cleanup_close(&s->root_fd);
+	free(s->near_path);
 	free(s->root);
 	free(s->faults);
 	free(s);
@@ -256,7 +305,7 @@ static int read_whole(int fd, bool sized, char **ret, size_t *ret_len)
 	if (st.st_size > SYS_READ_MAX)
 		return -EFBIG;
 	for (;;) {
-		/* procfs and sysfs say nothing useful of a size; one byte past the limit tells too much from just enough. */
+		/* One byte past the limit tells too much from just enough. */
 		if (room - len < 2) {
 			room = room ? room * 2 : 4096;
 			char *more = realloc(data, room);
@@ -384,7 +433,16 @@ int sys_read_s64(struct sys *s, int64_t *ret, const char *format, ...)
 static int link_text(struct sys *s, const char *path, char **ret)
 {
 	char target[PATH_MAX];
+	const char *name;
 	struct stat st;
+	int folder = near_folder(s, path, &name);
+	ssize_t near = folder < 0 ? -1 : readlinkat(folder, name, target, sizeof(target));
+
+	if (near > 0 && (size_t)near < sizeof(target)) {
+		target[near] = 0;
+		*ret = strdup(target);
+		return *ret ? 0 : -ENOMEM;
+	}
 	_cleanup_close_ int fd = root_open_path(s, path, O_NOFOLLOW);
 
 	if (fd < 0)
@@ -472,6 +530,8 @@ int sys_realpath(struct sys *s, char **ret, const char *format, ...)
 bool sys_exists(struct sys *s, const char *format, ...)
 {
 	FORMAT_PATH(path, format, false);
+	if (near_type(s, path))
+		return true;
 	_cleanup_close_ int fd = root_open_path(s, path, 0);
 
 	return fd >= 0;
@@ -480,6 +540,10 @@ bool sys_exists(struct sys *s, const char *format, ...)
 bool sys_is_dir(struct sys *s, const char *format, ...)
 {
 	FORMAT_PATH(path, format, false);
+	mode_t type = near_type(s, path);
+
+	if (type)
+		return type == S_IFDIR;
 	_cleanup_close_ int fd = root_open_path(s, path, O_DIRECTORY);
 
 	return fd >= 0;
@@ -512,31 +576,4 @@ int sys_stat(struct sys *s, const char *path, struct stat *ret)
 	if (fd < 0)
 		return fd;
 	return fstat(fd, ret) < 0 ? -errno : 0;
-}
-
-/* ---- what the machine says of itself ---- */
-
-static int read_id(struct sys *s, const char *path, char **ret)
-{
-	_cleanup_free_ char *text = NULL;
-	int r = read_trimmed(s, path, &text);
-
-	if (r == -ENOENT || r == -ENOTDIR || (!r && !*text)) {
-		free(text);
-		text = strdup("none");
-		r = text ? 0 : -ENOMEM;
-	}
-	if (!r)
-		*ret = take_ptr(text);
-	return r;
-}
-
-int sys_boot_id(struct sys *s, char **ret)
-{
-	return read_id(s, "/proc/sys/kernel/random/boot_id", ret);
-}
-
-int sys_machine_id(struct sys *s, char **ret)
-{
-	return read_id(s, "/etc/machine-id", ret);
 }
