@@ -227,6 +227,51 @@ static void test_links_stay_inside(void **state)
 	sys_close(s);
 }
 
+/* The folder that was looked into last is kept open: what others do to the tree meanwhile must still be seen. */
+static void test_folders_that_are_replaced(void **state)
+{
+	struct sys *s = open_root(SYS_TREE);
+	char old[PATH_MAX], new[PATH_MAX], *text;
+
+	tree_file("/sys/d/a", "1\n");
+	assert_int_equal(sys_read_line(s, &text, "/sys/d/a"), 0);
+	free(text);
+	tree_file("/sys/d/b", "2\n");
+	assert_true(sys_exists(s, "/sys/d/b"));
+	/* Gone and made anew. */
+	tree_path(old, "/sys/d/a");
+	assert_int_equal(unlink(old), 0);
+	tree_path(old, "/sys/d/b");
+	assert_int_equal(unlink(old), 0);
+	tree_path(old, "/sys/d");
+	assert_int_equal(rmdir(old), 0);
+	assert_false(sys_exists(s, "/sys/d/a"));
+	tree_file("/sys/d/a", "3\n");
+	assert_int_equal(sys_read_line(s, &text, "/sys/d/a"), 0);
+	assert_string_equal(text, "3");
+	free(text);
+	/* Moved away, another in its place: seen from the next listing on. */
+	tree_path(new, "/sys/e");
+	assert_int_equal(rename(old, new), 0);
+	tree_file("/sys/d/a", "4\n");
+	char **names;
+
+	assert_int_equal(sys_list(s, &names, "/sys"), 0);
+	sys_list_free(names);
+	assert_int_equal(sys_read_line(s, &text, "/sys/d/a"), 0);
+	assert_string_equal(text, "4");
+	free(text);
+	/* Our own changes forget it at once. */
+	assert_int_equal(sys_unlink(s, "/sys/d/a"), 0);
+	assert_int_equal(sys_rmdir_empty(s, "/sys/d"), 0);
+	assert_false(sys_is_dir(s, "/sys/d"));
+	assert_int_equal(sys_write_file(s, "/sys/d/a", "5", 1, 0), 0);
+	assert_int_equal(sys_read_line(s, &text, "/sys/d/a"), 0);
+	assert_string_equal(text, "5");
+	free(text);
+	sys_close(s);
+}
+
 static void make_socket(const char *path)
 {
 	struct sockaddr_un sa = {.sun_family = AF_UNIX};
@@ -532,6 +577,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TREE_TEST(test_kinds),         TREE_TEST(test_captures_that_are_none), TREE_TEST(test_roots_that_are_none),
 		TREE_TEST(test_reading),       TREE_TEST(test_links_stay_inside),      TREE_TEST(test_hostile_files),
+		TREE_TEST(test_folders_that_are_replaced),
 		TREE_TEST(test_a_full_folder), TREE_TEST(test_files),                  TREE_TEST(test_faults),
 		TREE_TEST(test_killed),        TREE_TEST(test_half_a_record),          cmocka_unit_test(test_programs),
 	};
