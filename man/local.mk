@@ -6,3 +6,4 @@ dist_man_MANS += man/libhasten.7
 dist_man_MANS += man/hasten-check.1 man/hastend.8
 dist_man_MANS += man/hasten-profile.1 man/hasten-profile.5
 dist_man_MANS += man/hasten-driver.1 man/hasten-enable.1 man/hasten-disable.1
+dist_man_MANS += man/hasten-detect.1 man/hasten-capture.1

@@ -114,7 +114,10 @@ static char *new_path(struct walk *w, const char *path)
 	if (!folder)
 		goto end;
 	if (!w->folder || strcmp(w->folder, folder) != 0) {
-		if (sys_realpath(w->s, &canonical, "%s", *folder ? folder : "/") && !(canonical = strdup(folder)))
+		/* /proc/self is another process's for everybody else. */
+		if ((!strncmp(folder, "/proc/self", 10) ||
+		     sys_realpath(w->s, &canonical, "%s", *folder ? folder : "/")) &&
+		    !(canonical = strdup(folder)))
 			goto end;
 		free(w->folder);
 		free(w->canonical);

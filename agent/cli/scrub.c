@@ -424,6 +424,9 @@ char *scrub_command_line(struct scrub *s, const char *text)
 		char *equals = strchr(word, '=');
 		bool is_known = !equals;
 
+		if (!strcmp(word, "--"))
+			break; /* what follows is init's */
+
 		if (equals)
 			*equals = '\0';
 		for (const char *const *k = known; !is_known && *k; k++)

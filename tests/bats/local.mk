@@ -2,6 +2,7 @@ BATS_TESTS = tests/bats/beside.bats tests/bats/ss.bats tests/bats/bench.bats tes
 	tests/bats/schema.bats
 BATS_TESTS += tests/bats/profile.bats
 BATS_TESTS += tests/bats/detect.bats
+BATS_TESTS += tests/bats/capture.bats
 BATS_TESTS += tests/bats/check.bats
 BATS_TESTS += tests/bats/enable.bats
 BATS_TESTS += tests/bats/sys.bats

@@ -166,6 +166,12 @@ tests_unit_test_profile_SOURCES = tests/unit/test_profile.c tests/unit/machine.h
 tests_unit_test_profile_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_test_profile_LDADD = libagent.la $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_nic
+TESTS += tests/unit/test_nic
+tests_unit_test_nic_SOURCES = tests/unit/test_nic.c
+tests_unit_test_nic_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_nic_LDADD = libagent.la $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_expr
 TESTS += tests/unit/test_expr
 tests_unit_test_expr_SOURCES = tests/unit/test_expr.c tests/unit/machine.h
