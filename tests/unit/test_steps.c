@@ -473,6 +473,12 @@ static void bindings(void **state)
 	box_put(&box, "/sys/bus/pci/drivers/vfio-pci/unbind", "");
 	p = box_plan(&box, "binding");
 	assert_int_equal(p.op[0].status, OP_PLANNED);
+	/* Its interface goes away: nothing of it is tuned. */
+	box_want(&box, nic->name, "nic.channels.combined", SETTING_EXACT, "2");
+	box_want(&box, nic->name, "nic.irq.cpus", SETTING_EXACT, "0-3");
+	struct plan all = box_plan(&box, NULL);
+	assert_int_equal(all.n_op, 1);
+	plan_free(&all);
 	_cleanup_free_ char *before = read_op(&p.op[0]);
 	assert_string_equal(before, p.op[0].current);
 	assert_int_equal(write_op(&p.op[0], p.op[0].desired), 0);

@@ -88,6 +88,13 @@ static const char *refusal(const struct nic_facts *nic)
 	return NULL;
 }
 
+bool step_taken(const struct resolved_set *r, const struct nic_facts *nic)
+{
+	_cleanup_free_ char *identity = nic_identity_text(&nic->id);
+	const struct resolved *v = identity ? step_value(r, "nic.driver", identity) : NULL;
+	return v && strcmp(v->value, "kernel") != 0 && !refusal(nic) && !nic->protected_by;
+}
+
 static int add(struct plan *p, const struct nic_facts *nic, const struct resolved *v, const char *current, const char *desired, struct op **ret)
 {
 	_cleanup_free_ char *target = step_text("driver of %s%s%s%s", nic->id.path, nic->name ? " (" : "", nic->name ?: "", nic->name ? ")" : "");

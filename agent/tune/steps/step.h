@@ -32,6 +32,9 @@ int step_base(const struct plan *p, const struct step *st, const struct nic_fact
 /* The NIC whose identity the value's target is; NULL where it is gone. */
 const struct nic_facts *step_nic(const struct facts *f, const char *identity);
 
+/* The set hands the NIC to DPDK (and may): there is no interface to tune then. */
+bool step_taken(const struct resolved_set *r, const struct nic_facts *nic);
+
 /* ---- operations ---- */
 struct op_spec {
 	const struct step *step;

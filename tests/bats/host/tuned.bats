@@ -136,3 +136,33 @@ room() { # commands from standard input, behind a running tuned
 		[ ! -e /etc/tuned/hasten ]
 	END
 }
+
+@test "automatic mode comes back" {
+	mkdir -p "$dir/etc-tuned/recommend.d"
+	echo '[site]' >"$dir/etc-tuned/recommend.d/10-test.conf"
+	echo auto >"$dir/etc-tuned/profile_mode"
+	room <<-'END'
+		[ "$(active)" = "site auto " ]
+		$hasten apply test
+		[ "$(active)" = "hasten manual " ]
+		$hasten revert
+		[ "$(active)" = "site auto " ]
+		is net.ipv4.tcp_fin_timeout 33
+	END
+}
+
+@test "with tuned stopped its files are put back, for its next start" {
+	room <<-'END'
+		$hasten apply test
+		kill $tuned
+		wait $tuned || true
+		tuned=
+		$hasten revert
+		[ "$(active)" = "site manual " ]
+		[ ! -e /etc/tuned/hasten ]
+		tuned -P >>/run/log 2>&1 & tuned=$!
+		for i in $(seq 100); do [ "$(value net.ipv4.tcp_fin_timeout)" != 33 ] || break; sleep 0.1; done
+		is net.ipv4.tcp_fin_timeout 33
+		is net.core.somaxconn 2048
+	END
+}
