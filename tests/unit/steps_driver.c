@@ -1,9 +1,10 @@
-/* Tuning of the machine it runs on, by values from the command line instead of a profile: for interfaces that profiles leave alone (veth in
- * a network name space).
+/* Tuning of the machine it runs on, by values from the command line instead of a profile: for interfaces that profiles
+ * leave alone (veth in a network name space).
  *
  *   steps_driver plan|apply|verify|revert IFNAME|- [KEY=VALUE..]    one line an operation: STATUS ID CURRENT -> DESIRED
  *
- *   steps_driver interrupt NAME CPUS    moves one interrupt by its name, and back; says what became of it: moved, immutable ..
+ *   steps_driver interrupt NAME CPUS    moves one interrupt by its name, and back; says what became of it: moved,
+ * immutable ..
  *
  * 0 where every status is good. */
 #include <stdio.h>
@@ -17,7 +18,7 @@
 
 static int values(const struct facts *f, const char *ifname, char **argument, struct resolved_set *ret)
 {
-	static char *names[] = { (char *)"balanced", NULL };
+	static char *names[] = {(char *)"balanced", NULL};
 	const struct nic_facts *nic = facts_nic(f, ifname);
 	size_t n = 0;
 	ret->profile = names;
@@ -30,8 +31,13 @@ static int values(const struct facts *f, const char *ifname, char **argument, st
 		if (!equals)
 			return -1;
 		*equals = 0;
-		*v = (struct resolved){ .key = argument[i], .field = field_find(argument[i]), .value = equals + 1, .why = (char *)"why", .source = (char *)"source",
-			.profile = (char *)"balanced", .file = (char *)"-" };
+		*v = (struct resolved){.key = argument[i],
+				       .field = field_find(argument[i]),
+				       .value = equals + 1,
+				       .why = (char *)"why",
+				       .source = (char *)"source",
+				       .profile = (char *)"balanced",
+				       .file = (char *)"-"};
 		if (!v->field)
 			return -1;
 		if (v->field->scope == SCOPE_NIC && nic)
@@ -52,8 +58,9 @@ static int show(const struct plan *p, int r, struct error *e)
 	}
 	for (size_t i = 0; i < p->n_op; i++) {
 		const struct op *op = &p->op[i];
-		printf("%s %s %s -> %s%s%s\n", op_status_name(op->status), op->id, op->current ? op->current : "-", op->desired ? op->desired : "-",
-			op->status_text ? " # " : "", op->status_text ? op->status_text : "");
+		printf("%s %s %s -> %s%s%s\n", op_status_name(op->status), op->id, op->current ? op->current : "-",
+		       op->desired ? op->desired : "-", op->status_text ? " # " : "",
+		       op->status_text ? op->status_text : "");
 		bad |= !op_status_good(op->status) && op->status != OP_PLANNED;
 	}
 	return bad;
@@ -65,7 +72,7 @@ static int interrupt(struct sys *s, const char *name, const char *cpus)
 	char key[128], *before = NULL;
 	const struct step *step = tune_step("irq");
 	snprintf(key, sizeof(key), "%s\t", name);
-	struct op op = { .step = step, .key = key, .ifname = (char *)"lo" };
+	struct op op = {.step = step, .key = key, .ifname = (char *)"lo"};
 	if (step->read(s, &op, &before) || !before) {
 		printf("none\n");
 		return 1;
@@ -83,9 +90,10 @@ int main(int argc, char **argv)
 	struct facts f = {};
 	struct resolved_set set = {};
 	struct plan p = {};
-	struct tune_options o = { .allow_disruptive = true };
+	struct tune_options o = {.allow_disruptive = true};
 	char *transaction = NULL;
-	if (argc < 3 || sys_open(NULL, &s, &e) || facts_gather(s, &f, &e) || (strcmp(argv[1], "interrupt") != 0 && values(&f, argv[2], argv + 3, &set))) {
+	if (argc < 3 || sys_open(NULL, &s, &e) || facts_gather(s, &f, &e) ||
+	    (strcmp(argv[1], "interrupt") != 0 && values(&f, argv[2], argv + 3, &set))) {
 		fprintf(stderr, "usage: steps_driver plan|apply|verify|revert IFNAME|- [KEY=VALUE..]\n");
 		return 64;
 	}

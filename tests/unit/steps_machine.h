@@ -1,5 +1,5 @@
-/* For tests of tuning steps without the engine: a machine made by tests/machines/make in a temporary folder, a resolved set by hand, the tree as
- * one text for comparison. Linux-only; one machine at a time. */
+/* For tests of tuning steps without the engine: a machine made by tests/machines/make in a temporary folder, a resolved
+ * set by hand, the tree as one text for comparison. Linux-only; one machine at a time. */
 #ifndef HASTEN_TESTS_STEPS_MACHINE_H
 #define HASTEN_TESTS_STEPS_MACHINE_H
 #include <errno.h>
@@ -40,7 +40,7 @@ static inline void box_open(struct box *b, const char *machine)
 	char command[512];
 	const char *top = getenv("top_srcdir");
 	struct error e = {};
-	*b = (struct box){ .folder = "/dev/shm/hasten-steps-XXXXXX" };
+	*b = (struct box){.folder = "/dev/shm/hasten-steps-XXXXXX"};
 	assert_non_null(top);
 	assert_non_null(mkdtemp(b->folder));
 	snprintf(b->root, sizeof(b->root), "%s/%s", b->folder, machine);
@@ -106,8 +106,14 @@ static inline void box_want(struct box *b, const char *nic, const char *key, enu
 			continue;
 		b->set.value = reallocarray(b->set.value, b->set.n_value + 1, sizeof(*b->set.value));
 		struct resolved *v = &b->set.value[b->set.n_value++];
-		*v = (struct resolved){ .key = strdup(key), .field = field_find(key), .mode = mode, .value = strdup(value), .profile = strdup("test"),
-			.target = n ? nic_identity_text(&n->id) : NULL, .why = (char *)"why", .source = (char *)"source" };
+		*v = (struct resolved){.key = strdup(key),
+				       .field = field_find(key),
+				       .mode = mode,
+				       .value = strdup(value),
+				       .profile = strdup("test"),
+				       .target = n ? nic_identity_text(&n->id) : NULL,
+				       .why = (char *)"why",
+				       .source = (char *)"source"};
 		assert_non_null(v->field);
 	}
 }

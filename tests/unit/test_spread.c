@@ -1,4 +1,5 @@
-/* Pure parts of the tuning steps: which CPU serves which queue, names of interrupts, the command line, pairs, tuned's profiles. */
+/* Pure parts of the tuning steps: which CPU serves which queue, names of interrupts, the command line, pairs, tuned's
+ * profiles. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +19,7 @@
 /* n CPUs, siblings CPU i and i + apart (0: no SMT). */
 static struct cpu_facts topology(unsigned n, unsigned apart, const char *online)
 {
-	struct cpu_facts c = { .n_cpu = n, .nr_cpu_ids = n };
+	struct cpu_facts c = {.n_cpu = n, .nr_cpu_ids = n};
 	c.cpu = calloc(n, sizeof(*c.cpu));
 	assert_non_null(c.cpu);
 	assert_int_equal(cpumask_parse_list(online, &c.online), 0);
@@ -134,21 +135,21 @@ static void expect_senders(struct cpu_facts *c, unsigned queues, const char *con
 static void senders(void **state)
 {
 	struct cpu_facts c = topology(4, 0, "0-3");
-	expect_senders(&c, 4, (const char *const[]){ "1", "2", "3", "0" });
-	expect_senders(&c, 2, (const char *const[]){ "0-1", "2-3" });
-	expect_senders(&c, 1, (const char *const[]){ "0-3" });
-	expect_senders(&c, 6, (const char *const[]){ "1", "2", "3", "0", "1", "2" }); /* more queues than CPUs */
+	expect_senders(&c, 4, (const char *const[]){"1", "2", "3", "0"});
+	expect_senders(&c, 2, (const char *const[]){"0-1", "2-3"});
+	expect_senders(&c, 1, (const char *const[]){"0-3"});
+	expect_senders(&c, 6, (const char *const[]){"1", "2", "3", "0", "1", "2"}); /* more queues than CPUs */
 	topology_free(&c);
 	c = topology(8, 4, "0-7");
-	expect_senders(&c, 2, (const char *const[]){ "0-1,4-5", "2-3,6-7" });
-	expect_senders(&c, 4, (const char *const[]){ "1,5", "2,6", "3,7", "0,4" });
+	expect_senders(&c, 2, (const char *const[]){"0-1,4-5", "2-3,6-7"});
+	expect_senders(&c, 4, (const char *const[]){"1,5", "2,6", "3,7", "0,4"});
 	topology_free(&c);
 }
 
 /* Every online CPU has exactly one queue (at least one where queues are more), and loads differ by a core at most. */
 static void senders_cover(void **state)
 {
-	static const unsigned sizes[] = { 1, 2, 3, 5, 8, 31, 32, 33, 64, 100 };
+	static const unsigned sizes[] = {1, 2, 3, 5, 8, 31, 32, 33, 64, 100};
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
 		for (unsigned queues = 1; queues <= 40; queues++) {
 			char online[16];
@@ -182,15 +183,16 @@ static void irq_names(void **state)
 	static const struct {
 		const char *action, *ifname, *key, *third;
 	} cases[] = {
-		{ "virtio2-input.0", "eth0", "virtio2-input.0", "virtio2-input.3" },
-		{ "eth0-TxRx-0", "eth0", "%-TxRx-0", "%-TxRx-3" },
-		{ "eth10-TxRx-0", "eth1", "eth10-TxRx-0", "eth10-TxRx-3" },
-		{ "i40e-ens5f0-TxRx-12", "ens5f0", "i40e-%-TxRx-12", "i40e-%-TxRx-3" },
-		{ "mlx5_comp7@pci:0000:3b:00.0", "ens1", "mlx5_comp7@pci:0000:3b:00.0", "mlx5_comp3@pci:0000:3b:00.0" },
-		{ "ens5-Tx-Rx-1", "ens5", "%-Tx-Rx-1", "%-Tx-Rx-3" },
+	    {"virtio2-input.0", "eth0", "virtio2-input.0", "virtio2-input.3"},
+	    {"eth0-TxRx-0", "eth0", "%-TxRx-0", "%-TxRx-3"},
+	    {"eth10-TxRx-0", "eth1", "eth10-TxRx-0", "eth10-TxRx-3"},
+	    {"i40e-ens5f0-TxRx-12", "ens5f0", "i40e-%-TxRx-12", "i40e-%-TxRx-3"},
+	    {"mlx5_comp7@pci:0000:3b:00.0", "ens1", "mlx5_comp7@pci:0000:3b:00.0", "mlx5_comp3@pci:0000:3b:00.0"},
+	    {"ens5-Tx-Rx-1", "ens5", "%-Tx-Rx-1", "%-Tx-Rx-3"},
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		_cleanup_free_ char *key = queue_irq_key(cases[i].action, cases[i].ifname), *third = queue_irq_other(key, 3);
+		_cleanup_free_ char *key = queue_irq_key(cases[i].action, cases[i].ifname),
+				    *third = queue_irq_other(key, 3);
 		assert_string_equal(key, cases[i].key);
 		assert_string_equal(third, cases[i].third);
 	}
@@ -200,8 +202,11 @@ static void irq_names(void **state)
 
 static void command_lines(void **state)
 {
-	static const char ours[] = "hasten.made_for=8cpu,16000mib isolcpus=managed_irq,domain,2-7 nohz_full=2-7 hugepagesz=1G hugepages=4";
-	static const char *const lines[] = { "", "quiet", "root=/dev/vda1 ro quiet", "a=\"b c\" ro\n", "\n", "console=ttyS0  quiet ", " lead", "hugepages2=1" };
+	static const char ours[] =
+	    "hasten.made_for=8cpu,16000mib isolcpus=managed_irq,domain,2-7 nohz_full=2-7 hugepagesz=1G hugepages=4";
+	static const char *const lines[] = {
+	    "",      "quiet",       "root=/dev/vda1 ro quiet", "a=\"b c\" ro\n", "\n", "console=ttyS0  quiet ",
+	    " lead", "hugepages2=1"};
 	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++) {
 		_cleanup_free_ char *with = cmdline_join(lines[i], ours), *found = NULL, *rest = NULL;
 		assert_int_equal(cmdline_split(with, &found, &rest), 0);
@@ -211,7 +216,8 @@ static void command_lines(void **state)
 		assert_true(cmdline_has(with, "isolcpus"));
 		assert_false(cmdline_has(lines[i], "isolcpus"));
 		/* What the administrator adds after ours stays. */
-		_cleanup_free_ char *more = cmdline_join(with, "mitigations=auto"), *left = NULL, *expected = cmdline_join(lines[i], "mitigations=auto");
+		_cleanup_free_ char *more = cmdline_join(with, "mitigations=auto"), *left = NULL,
+				    *expected = cmdline_join(lines[i], "mitigations=auto");
 		assert_int_equal(cmdline_split(more, NULL, &left), 0);
 		if (*lines[i] && *lines[i] != '\n')
 			assert_string_equal(left, expected);
@@ -237,14 +243,22 @@ static void command_lines(void **state)
 
 static void pair_texts(void **state)
 {
-	static const char *const names[] = { "rx", "tx", NULL };
+	static const char *const names[] = {"rx", "tx", NULL};
 	_cleanup_(eth_settings_free) struct eth_settings set = {};
 	_cleanup_free_ char *text = NULL;
 	assert_int_equal(pairs_parse("rx 512 tx 4294967295", &set), 0);
 	assert_int_equal(pairs_format(&set, names, &text), 0);
 	assert_string_equal(text, "rx 512 tx 4294967295");
-	static const char *const wrong[] = { "", "rx", "rx ", "rx x", "rx 1 tx", "rx -1", "rx 4294967296", " rx 1", "rx 1 ",
-		"a-name-that-is-longer-than-any-of-ethtools-own-can-be 1" };
+	static const char *const wrong[] = {"",
+					    "rx",
+					    "rx ",
+					    "rx x",
+					    "rx 1 tx",
+					    "rx -1",
+					    "rx 4294967296",
+					    " rx 1",
+					    "rx 1 ",
+					    "a-name-that-is-longer-than-any-of-ethtools-own-can-be 1"};
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
 		struct eth_settings none = {};
 		assert_true(pairs_parse(wrong[i], &none) < 0);
@@ -260,10 +274,14 @@ static int join_key(void *arg, const char *type, const char *key, const char *va
 
 static void tuned_texts(void **state)
 {
-	static const char text[] = "[main]\ninclude = balanced,  mine # x\n[sysctl]\n net.core.somaxconn=>4096\nkernel.x=a#b\n; no=1\n[second]\nfoo=1\ntype=sysctl\n[vm]\ntransparent_hugepages=never";
+	static const char text[] =
+	    "[main]\ninclude = balanced,  mine # x\n[sysctl]\n net.core.somaxconn=>4096\nkernel.x=a#b\n; "
+	    "no=1\n[second]\nfoo=1\ntype=sysctl\n[vm]\ntransparent_hugepages=never";
 	char all[512] = "";
 	assert_int_equal(tuned_each(text, join_key, all), 0);
-	assert_string_equal(all, "main/include=balanced,  mine;sysctl/net.core.somaxconn=>4096;sysctl/kernel.x=a#b;sysctl/foo=1;sysctl/type=sysctl;vm/transparent_hugepages=never;");
+	assert_string_equal(all, "main/include=balanced,  "
+				 "mine;sysctl/net.core.somaxconn=>4096;sysctl/kernel.x=a#b;sysctl/foo=1;sysctl/"
+				 "type=sysctl;vm/transparent_hugepages=never;");
 	_cleanup_free_ char *names = tuned_included(text);
 	assert_string_equal(names, "balanced   mine");
 	static const char path[] = "/proc/sys/net/core/somaxconn";
@@ -282,9 +300,9 @@ static void tuned_texts(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(order_cases), cmocka_unit_test(order_isolated), cmocka_unit_test(order_large), cmocka_unit_test(senders),
-		cmocka_unit_test(senders_cover), cmocka_unit_test(irq_names), cmocka_unit_test(command_lines), cmocka_unit_test(pair_texts),
-		cmocka_unit_test(tuned_texts),
+	    cmocka_unit_test(order_cases),   cmocka_unit_test(order_isolated), cmocka_unit_test(order_large),
+	    cmocka_unit_test(senders),       cmocka_unit_test(senders_cover),  cmocka_unit_test(irq_names),
+	    cmocka_unit_test(command_lines), cmocka_unit_test(pair_texts),     cmocka_unit_test(tuned_texts),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

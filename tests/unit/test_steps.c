@@ -13,9 +13,9 @@ static int teardown(void **state)
 	box_close(&box);
 	return 0;
 }
-#define SETUP(symbol, name) \
-	static int symbol(void **state) \
-	{ \
+#define SETUP(symbol, name)                  \
+	static int symbol(void **state)      \
+	{                                    \
 		return machine(state, name); \
 	}
 SETUP(one_of_four, "virtio-queues-1of4")
@@ -26,7 +26,8 @@ SETUP(offline, "cpu0-offline")
 SETUP(ice, "intel-ice")
 SETUP(bridge, "bridge-host")
 
-static const struct op *expect(const struct plan *p, const char *id, const char *current, const char *desired, enum op_status status)
+static const struct op *expect(const struct plan *p, const char *id, const char *current, const char *desired,
+			       enum op_status status)
 {
 	const struct op *op = box_op(p, id);
 	if (op->status != status)
@@ -54,7 +55,7 @@ static void channels_and_interrupts(void **state)
 	expect(&p, "irq/pci-0000:00:03.0/rx-0", "0-3", "1", OP_PLANNED);
 	expect(&p, "irq/pci-0000:00:03.0/tx-0", "0-3", "1", OP_PLANNED);
 	expect(&p, "irq/pci-0000:00:03.0/rx-3", "0-3", "0", OP_PLANNED);
-	expect(&p, "xps/pci-0000:00:03.0/tx-3", NULL, "0", OP_PLANNED); /* comes with the queue */
+	expect(&p, "xps/pci-0000:00:03.0/tx-3", NULL, "0", OP_PLANNED);          /* comes with the queue */
 	expect(&p, "rps/pci-0000:00:03.0/rx-3/flows", NULL, "4096", OP_PLANNED); /* 7500 each, down to a power of two */
 	assert_int_equal(p.n_op, 1 + 8 + 4 + 4);
 	plan_free(&p);
@@ -153,9 +154,11 @@ static void administrators_win(void **state)
 	box_want(&box, NULL, "module.load.tcp_bbr", SETTING_EXACT, "true");
 	box_want(&box, NULL, "module.options.mlx5_core", SETTING_EXACT, "prof_sel=2");
 	struct plan p = box_plan(&box, NULL);
-	assert_string_equal(expect(&p, "memlock/sessions", NULL, box_op(&p, "memlock/sessions")->desired, OP_ADMIN)->status_text,
-		"/etc/security/limits.d/50-ours.conf:2 sets it");
-	assert_string_equal(box_op(&p, "memlock/service/redis.service")->status_text, "/etc/systemd/system/redis.service.d/limits.conf:2 sets it");
+	assert_string_equal(
+	    expect(&p, "memlock/sessions", NULL, box_op(&p, "memlock/sessions")->desired, OP_ADMIN)->status_text,
+	    "/etc/security/limits.d/50-ours.conf:2 sets it");
+	assert_string_equal(box_op(&p, "memlock/service/redis.service")->status_text,
+			    "/etc/systemd/system/redis.service.d/limits.conf:2 sets it");
 	assert_string_equal(box_op(&p, "modules/boot/tcp_bbr")->status_text, "/etc/modules-load.d/bbr.conf:1 has it");
 	assert_string_equal(box_op(&p, "modules/options/mlx5_core")->status_text, "/etc/modprobe.d/mlx.conf:2 has it");
 	plan_free(&p);
@@ -166,7 +169,8 @@ static void irqbalance_by_drop_in(void **state)
 	_cleanup_free_ char *conffile = NULL;
 	box_put(&box, "/usr/sbin/irqbalance", "");
 	box_put(&box, "/etc/default/irqbalance", "#IRQBALANCE_ARGS=--policyscript=/x\n");
-	box_put(&box, "/usr/lib/systemd/system/irqbalance.service", "[Service]\nExecStart=/usr/sbin/irqbalance --foreground $IRQBALANCE_ARGS\n");
+	box_put(&box, "/usr/lib/systemd/system/irqbalance.service",
+		"[Service]\nExecStart=/usr/sbin/irqbalance --foreground $IRQBALANCE_ARGS\n");
 	box_facts(&box);
 	_cleanup_free_ char *before = box_tree(&box);
 	box_want(&box, NULL, "irqbalance.cooperate", SETTING_EXACT, "true");
@@ -180,15 +184,21 @@ static void irqbalance_by_drop_in(void **state)
 	for (size_t i = 0; i < 2; i++)
 		assert_int_equal(step_irqbalance.write(box.s, &p.op[i], p.op[i].desired), 0);
 	_cleanup_free_ char *unit = box_get(&box, "/etc/systemd/system/irqbalance.service.d/50-hasten.conf");
-	assert_non_null(strstr(unit, "\nExecStart=\nExecStart=/usr/sbin/irqbalance --foreground $IRQBALANCE_ARGS --policyscript=/etc/hasten/irqbalance-policy.sh\n"));
+	assert_non_null(strstr(unit, "\nExecStart=\nExecStart=/usr/sbin/irqbalance --foreground $IRQBALANCE_ARGS "
+				     "--policyscript=/etc/hasten/irqbalance-policy.sh\n"));
 	struct stat st;
 	assert_int_equal(sys_stat(box.s, "/etc/hasten/irqbalance-policy.sh", &st), 0);
 	assert_int_equal(st.st_mode & 07777, 0755);
 	/* The script itself, run as irqbalance runs it (the folder of the test may be mounted noexec). */
 	char command[512];
-	snprintf(command, sizeof(command), "test \"$(sh '%s/etc/hasten/irqbalance-policy.sh' /sys/devices/pci0000:00/0000:00:03.0 30)\" = ban=true", box.root);
+	snprintf(
+	    command, sizeof(command),
+	    "test \"$(sh '%s/etc/hasten/irqbalance-policy.sh' /sys/devices/pci0000:00/0000:00:03.0 30)\" = ban=true",
+	    box.root);
 	assert_int_equal(system(command), 0);
-	snprintf(command, sizeof(command), "test -z \"$(sh '%s/etc/hasten/irqbalance-policy.sh' /sys/devices/pci0000:00/0000:00:02.0 30)\"", box.root);
+	snprintf(command, sizeof(command),
+		 "test -z \"$(sh '%s/etc/hasten/irqbalance-policy.sh' /sys/devices/pci0000:00/0000:00:02.0 30)\"",
+		 box.root);
 	assert_int_equal(system(command), 0);
 	for (size_t i = 2; i-- > 0;)
 		assert_int_equal(step_irqbalance.write(box.s, &p.op[i], NULL), 0);
@@ -247,16 +257,18 @@ static void boot_arguments(enum boot_loader kind, const char *path, const char *
 static void boot_grub(void **state)
 {
 	boot_arguments(BOOT_GRUB_DEBIAN, "/etc/default/grub.d/99-hasten.cfg", NULL,
-		"\nGRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX hasten.made_for=4cpu,");
+		       "\nGRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX hasten.made_for=4cpu,");
 }
 static void boot_bls(void **state)
 {
-	boot_arguments(BOOT_GRUBBY, "/boot/loader/entries/a-6.1.conf", "title x\noptions root=/dev/vda1 ro quiet\ngrub_users x\n",
-		"options root=/dev/vda1 ro quiet hasten.made_for=4cpu,");
+	boot_arguments(BOOT_GRUBBY, "/boot/loader/entries/a-6.1.conf",
+		       "title x\noptions root=/dev/vda1 ro quiet\ngrub_users x\n",
+		       "options root=/dev/vda1 ro quiet hasten.made_for=4cpu,");
 }
 static void boot_cmdline(void **state)
 {
-	boot_arguments(BOOT_SYSTEMD, "/etc/kernel/cmdline", "root=/dev/vda1 ro\n", "root=/dev/vda1 ro hasten.made_for=4cpu,");
+	boot_arguments(BOOT_SYSTEMD, "/etc/kernel/cmdline", "root=/dev/vda1 ro\n",
+		       "root=/dev/vda1 ro hasten.made_for=4cpu,");
 }
 static void boot_cmdline_made(void **state)
 {
@@ -279,7 +291,8 @@ static void boot_refusals(void **state)
 	box.set.consent_boot = true;
 	p = box_plan(&box, "bootargs");
 	assert_int_equal(p.n_op, 3);
-	assert_string_equal(expect(&p, "bootargs/isolcpus", NULL, "2-3", OP_ADMIN)->status_text, "/etc/default/grub:2 has isolcpus already");
+	assert_string_equal(expect(&p, "bootargs/isolcpus", NULL, "2-3", OP_ADMIN)->status_text,
+			    "/etc/default/grub:2 has isolcpus already");
 	expect(&p, "bootargs/nohz_full", NULL, "1-3", OP_SKIPPED); /* one CPU would be left */
 	expect(&p, "bootargs/rcu_nocbs", NULL, "0,2", OP_SKIPPED); /* CPU 0 */
 	plan_free(&p);
@@ -296,7 +309,8 @@ static void boot_refusals(void **state)
 
 static void resized(void **state)
 {
-	struct op op = { .key = (char *)"kernel-cmdline\t", .desired = (char *)"hasten.made_for=64cpu,16000mib isolcpus=2-3" };
+	struct op op = {.key = (char *)"kernel-cmdline\t",
+			.desired = (char *)"hasten.made_for=64cpu,16000mib isolcpus=2-3"};
 	_cleanup_free_ char *why = NULL;
 	assert_int_equal(step_bootargs.standing(box.s, &op, &why), OP_STALE);
 	assert_non_null(strstr(why, "made for 64 CPUs"));
@@ -316,7 +330,8 @@ static void refused_bindings(void **state)
 	plan_free(&p);
 }
 
-/* The driver gives each queue a hint of one CPU near the card: those are taken, CPU 0 too, and no two queues share one. */
+/* The driver gives each queue a hint of one CPU near the card: those are taken, CPU 0 too, and no two queues share one.
+ */
 static void hinted(void **state)
 {
 	_cleanup_(cpumask_free) struct cpumask seen = {};
@@ -411,7 +426,8 @@ static char *read_op(const struct op *op)
 static void tuned_layout(bool new_layout, const char *conf, const char *mode)
 {
 	char text[64];
-	box_put(&box, new_layout ? "/usr/lib/tuned/profiles/balanced/tuned.conf" : "/usr/lib/tuned/balanced/tuned.conf", "[sysctl]\nvm.swappiness=7\n");
+	box_put(&box, new_layout ? "/usr/lib/tuned/profiles/balanced/tuned.conf" : "/usr/lib/tuned/balanced/tuned.conf",
+		"[sysctl]\nvm.swappiness=7\n");
 	box_put(&box, "/etc/tuned/active_profile", "balanced\n");
 	snprintf(text, sizeof(text), "%s\n", mode);
 	box_put(&box, "/etc/tuned/profile_mode", text);
@@ -432,7 +448,8 @@ static void tuned_layout(bool new_layout, const char *conf, const char *mode)
 	snprintf(text, sizeof(text), "%s:balanced", mode);
 	assert_string_equal(op->current, text);
 	assert_int_equal(write_op(op, op->desired), 0);
-	_cleanup_free_ char *active = box_get(&box, "/etc/tuned/active_profile"), *content = box_get(&box, conf), *now = read_op(op), *why = NULL;
+	_cleanup_free_ char *active = box_get(&box, "/etc/tuned/active_profile"), *content = box_get(&box, conf),
+			    *now = read_op(op), *why = NULL;
 	assert_string_equal(active, "hasten\n");
 	assert_non_null(strstr(content, "\ninclude=balanced\n"));
 	assert_non_null(strstr(content, "\nnet.core.somaxconn=>9999\n"));
@@ -461,7 +478,8 @@ static void bindings(void **state)
 {
 	const struct nic_facts *nic = NULL;
 	for (size_t i = 0; i < box.f.n_nic && !nic; i++)
-		if (box.f.nic[i].id.bus == NIC_BUS_PCI && !box.f.nic[i].protected_by && box.f.nic[i].family && box.f.nic[i].family->takeable)
+		if (box.f.nic[i].id.bus == NIC_BUS_PCI && !box.f.nic[i].protected_by && box.f.nic[i].family &&
+		    box.f.nic[i].family->takeable)
 			nic = &box.f.nic[i];
 	assert_non_null(nic);
 	box_want(&box, nic->name, "nic.driver", SETTING_EXACT, "vfio-pci");
@@ -505,14 +523,14 @@ static void interrupt_errors(void **state)
 		enum op_status status;
 		const char *now;
 	} cases[] = {
-		{ "1=EIO", -EIO, OP_IMMUTABLE, "0-3" },
-		{ "1=EPERM", -EPERM, OP_IMMUTABLE, "0-3" },
-		{ "1=EROFS", -EROFS, OP_DENIED, "0-3" },
-		{ "1=EINVAL", -EINVAL, OP_FAILED, "0-3" },
-		{ "1=EBUSY", 0, OP_OK, "1" },
-		{ "1=ENOSPC", 0, OP_OK, "2" },
-		{ "1=ENOSPC,2=ENOSPC,3=ENOSPC", 0, OP_OK, "0" },
-		{ "*=ENOSPC", -ENOSPC, OP_FAILED, "0-3" },
+	    {"1=EIO", -EIO, OP_IMMUTABLE, "0-3"},
+	    {"1=EPERM", -EPERM, OP_IMMUTABLE, "0-3"},
+	    {"1=EROFS", -EROFS, OP_DENIED, "0-3"},
+	    {"1=EINVAL", -EINVAL, OP_FAILED, "0-3"},
+	    {"1=EBUSY", 0, OP_OK, "1"},
+	    {"1=ENOSPC", 0, OP_OK, "2"},
+	    {"1=ENOSPC,2=ENOSPC,3=ENOSPC", 0, OP_OK, "0"},
+	    {"*=ENOSPC", -ENOSPC, OP_FAILED, "0-3"},
 	};
 	box_want(&box, "eth0", "nic.irq.cpus", SETTING_EXACT, "0-3");
 	struct plan p = box_plan(&box, "irq");
@@ -591,7 +609,7 @@ static void table_gives_way(void **state)
 	_cleanup_free_ char *name = strdup(nic->name);
 	box_want(&box, name, "nic.channels.combined", SETTING_EXACT, "2");
 	struct plan p = box_plan(&box, "channels"), beside = {};
-	struct op rss = { .step = &step_rss, .key = (char *)"indirection", .ifname = name };
+	struct op rss = {.step = &step_rss, .key = (char *)"indirection", .ifname = name};
 	char equal[32];
 	snprintf(equal, sizeof(equal), "equal %u", nic->queues_now);
 	assert_int_equal(write_op(&rss, equal), 0);
@@ -612,13 +630,29 @@ int main(void)
 {
 #define TEST(body, setup) cmocka_unit_test_setup_teardown(body, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(channels_and_interrupts, one_of_four), TEST(raise_only, one_of_four), TEST(host_attributes, small),
-		TEST(hugepages_are_bounded, one_of_four), TEST(files_come_and_go, one_of_four), TEST(administrators_win, one_of_four),
-		TEST(irqbalance_by_drop_in, one_of_four), TEST(boot_grub, one_of_four), TEST(boot_bls, one_of_four), TEST(boot_cmdline, one_of_four),
-		TEST(boot_cmdline_made, one_of_four), TEST(boot_refusals, one_of_four), TEST(resized, one_of_four), TEST(refused_bindings, ena),
-		TEST(hinted, mlx5), TEST(no_cpu_zero, offline), TEST(equal_tables, ice),
-		TEST(tuned_old, one_of_four), TEST(tuned_new, one_of_four), TEST(bindings, bridge), TEST(interrupt_errors, one_of_four),
-		TEST(rings_and_coalescing, ena), TEST(table_gives_way, ice),
+	    TEST(channels_and_interrupts, one_of_four),
+	    TEST(raise_only, one_of_four),
+	    TEST(host_attributes, small),
+	    TEST(hugepages_are_bounded, one_of_four),
+	    TEST(files_come_and_go, one_of_four),
+	    TEST(administrators_win, one_of_four),
+	    TEST(irqbalance_by_drop_in, one_of_four),
+	    TEST(boot_grub, one_of_four),
+	    TEST(boot_bls, one_of_four),
+	    TEST(boot_cmdline, one_of_four),
+	    TEST(boot_cmdline_made, one_of_four),
+	    TEST(boot_refusals, one_of_four),
+	    TEST(resized, one_of_four),
+	    TEST(refused_bindings, ena),
+	    TEST(hinted, mlx5),
+	    TEST(no_cpu_zero, offline),
+	    TEST(equal_tables, ice),
+	    TEST(tuned_old, one_of_four),
+	    TEST(tuned_new, one_of_four),
+	    TEST(bindings, bridge),
+	    TEST(interrupt_errors, one_of_four),
+	    TEST(rings_and_coalescing, ena),
+	    TEST(table_gives_way, ice),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

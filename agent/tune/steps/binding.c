@@ -1,5 +1,5 @@
-/* The driver of a NIC's PCI function: vfio-pci for DPDK, or the kernel's. By driver_override, which names one function; new_id would take
- * every card of the kind. Texts: "virtio-pci"; "vfio-pci override=vfio-pci"; "none". */
+/* The driver of a NIC's PCI function: vfio-pci for DPDK, or the kernel's. By driver_override, which names one function;
+ * new_id would take every card of the kind. Texts: "virtio-pci"; "vfio-pci override=vfio-pci"; "none". */
 #include <errno.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #define DEVICE "/sys/bus/pci/devices/"
 #define NOIOMMU "/sys/module/vfio/parameters/enable_unsafe_noiommu_mode"
 
-static const char *const user_drivers[] = { "vfio-pci", "uio_pci_generic", "igb_uio", NULL };
+static const char *const user_drivers[] = {"vfio-pci", "uio_pci_generic", "igb_uio", NULL};
 
 static bool is_user_driver(const char *name)
 {
@@ -95,21 +95,32 @@ bool step_taken(const struct resolved_set *r, const struct nic_facts *nic)
 	return v && strcmp(v->value, "kernel") != 0 && !refusal(nic) && !nic->protected_by;
 }
 
-static int add(struct plan *p, const struct nic_facts *nic, const struct resolved *v, const char *current, const char *desired, struct op **ret)
+static int add(struct plan *p, const struct nic_facts *nic, const struct resolved *v, const char *current,
+	       const char *desired, struct op **ret)
 {
-	_cleanup_free_ char *target = step_text("driver of %s%s%s%s", nic->id.path, nic->name ? " (" : "", nic->name ?: "", nic->name ? ")" : "");
+	_cleanup_free_ char *target =
+	    step_text("driver of %s%s%s%s", nic->id.path, nic->name ? " (" : "", nic->name ?: "", nic->name ? ")" : "");
 	if (!target)
 		return -ENOMEM;
-	int r = step_add(p, &(struct op_spec){
-		.step = &step_binding, .value = v, .nic = nic, .target = target, .key = nic->id.path, .current = current, .desired = desired,
-	}, ret);
+	int r = step_add(p,
+			 &(struct op_spec){
+			     .step = &step_binding,
+			     .value = v,
+			     .nic = nic,
+			     .target = target,
+			     .key = nic->id.path,
+			     .current = current,
+			     .desired = desired,
+			 },
+			 ret);
 	if (r)
 		return r;
-	(*ret)->effect = (struct nic_change){ .effect = EFFECT_FLAP, .source = "the interface goes away" };
+	(*ret)->effect = (struct nic_change){.effect = EFFECT_FLAP, .source = "the interface goes away"};
 	return 0;
 }
 
-static int plan_nic(struct sys *s, const struct facts *f, const struct nic_facts *nic, const struct resolved *v, struct plan *p)
+static int plan_nic(struct sys *s, const struct facts *f, const struct nic_facts *nic, const struct resolved *v,
+		    struct plan *p)
 {
 	_cleanup_free_ char *current = NULL;
 	const char *called = nic->name ?: nic->id.path;
@@ -125,7 +136,9 @@ static int plan_nic(struct sys *s, const struct facts *f, const struct nic_facts
 	}
 	if (seen) {
 		int r = add(p, nic, v, NULL, v->value, &op);
-		return r ?: step_status(op, OP_UNSUPPORTED, "%s%s%s: %s", sys_root(s), DEVICE, nic->id.path, strerror(-seen));
+		return r
+			   ?: step_status(op, OP_UNSUPPORTED, "%s%s%s: %s", sys_root(s), DEVICE, nic->id.path,
+					  strerror(-seen));
 	}
 	if (take && !f->platform.iommu) {
 		bool is_there = false;
@@ -134,11 +147,21 @@ static int plan_nic(struct sys *s, const struct facts *f, const struct nic_facts
 		_cleanup_free_ char *now = NULL;
 		int r = is_there ? 0 : read_noiommu(s, &now);
 		if (!is_there && !r)
-			r = step_add(p, &(struct op_spec){
-				.step = &step_binding, .value = v, .name = "noiommu", .target = "vfio without an IOMMU", .key = "noiommu", .current = now, .desired = "Y",
-			}, &op);
+			r = step_add(p,
+				     &(struct op_spec){
+					 .step = &step_binding,
+					 .value = v,
+					 .name = "noiommu",
+					 .target = "vfio without an IOMMU",
+					 .key = "noiommu",
+					 .current = now,
+					 .desired = "Y",
+				     },
+				     &op);
 		if (!is_there && !r)
-			r = step_status(op, OP_PLANNED, "this machine has no IOMMU: a program that has the NIC can reach all of its memory, and the kernel is tainted");
+			r = step_status(op, OP_PLANNED,
+					"this machine has no IOMMU: a program that has the NIC can reach all of its "
+					"memory, and the kernel is tainted");
 		if (r)
 			return r;
 	}
@@ -155,14 +178,15 @@ static int plan(struct sys *s, const struct facts *f, const struct resolved_set 
 		const struct nic_facts *nic = step_nic(f, v->target);
 		int err = nic ? plan_nic(s, f, nic, v, p) : 0;
 		if (err)
-			return error_set(e, err, "%s: its driver could not be planned: %s", nic->name ?: v->target, strerror(-err));
+			return error_set(e, err, "%s: its driver could not be planned: %s", nic->name ?: v->target,
+					 strerror(-err));
 	}
 	return 0;
 }
 
 static int load(struct sys *s, const char *module)
 {
-	return sys_kind(s) == SYS_LIVE ? step_run(s, (const char *const[]){ "modprobe", module, NULL }, NULL) : 0;
+	return sys_kind(s) == SYS_LIVE ? step_run(s, (const char *const[]){"modprobe", module, NULL}, NULL) : 0;
 }
 
 static int attr(struct sys *s, const char *folder, const char *name, const char *file, const char *value)
@@ -253,15 +277,16 @@ static bool same(const struct op *op, const char *a, const char *b)
 	if (strcmp(b, "kernel") != 0)
 		return strcmp(a, b) == 0;
 	_cleanup_(bound_free) struct bound now = {};
-	return bound_parse(a, &now) == 0 && strcmp(now.driver, "none") != 0 && !is_user_driver(now.driver) && !*now.override;
+	return bound_parse(a, &now) == 0 && strcmp(now.driver, "none") != 0 && !is_user_driver(now.driver) &&
+	       !*now.override;
 }
 
 const struct step step_binding = {
-	.name = "binding",
-	.title = "Drivers of NICs",
-	.life = LIFE_BOOT,
-	.plan = plan,
-	.read = read_binding,
-	.write = write_binding,
-	.same = same,
+    .name = "binding",
+    .title = "Drivers of NICs",
+    .life = LIFE_BOOT,
+    .plan = plan,
+    .read = read_binding,
+    .write = write_binding,
+    .same = same,
 };

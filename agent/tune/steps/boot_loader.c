@@ -16,8 +16,8 @@ static void free_list(char ***names)
 		sys_list_free(*names);
 }
 
-/* ---- Debian: a file that appends; grub-mkconfig reads it after the administrator's. GRUB_CMDLINE_LINUX and not .._DEFAULT, which the files of cloud
- * images set outright. ---- */
+/* ---- Debian: a file that appends; grub-mkconfig reads it after the administrator's. GRUB_CMDLINE_LINUX and not
+ * .._DEFAULT, which the files of cloud images set outright. ---- */
 
 static int grub_key(struct sys *s, char **ret)
 {
@@ -31,7 +31,9 @@ static int grub_key(struct sys *s, char **ret)
 
 static int grub_text(const char *arguments, const char *profile, char **ret)
 {
-	*ret = step_text("# Made by hasten (profile %s); hasten revert removes it.\nGRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX %s\"\n", profile, arguments);
+	*ret = step_text(
+	    "# Made by hasten (profile %s); hasten revert removes it.\nGRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX %s\"\n",
+	    profile, arguments);
 	return *ret ? 0 : -ENOMEM;
 }
 
@@ -43,7 +45,7 @@ static int grub_admin(struct sys *s, step_line visit, void *arg)
 
 static int grub_finish(struct sys *s, struct error *e)
 {
-	return step_run(s, (const char *const[]){ "update-grub", NULL }, e);
+	return step_run(s, (const char *const[]){"update-grub", NULL}, e);
 }
 
 /* ---- BLS entries: "options ARGUMENTS", one file an installed kernel ---- */
@@ -169,13 +171,14 @@ static int bls_write(struct sys *s, const struct op *op, const char *value)
 	/* On the machine itself grubby does it: it also knows where kernels to come get their arguments from. */
 	_cleanup_free_ char *old = NULL;
 	int r = each_entry(s, entry_remove, &old);
-	_cleanup_free_ char *remove = step_text("--remove-args=%s", old ?: ""), *add = step_text("--args=%s", value ?: "");
+	_cleanup_free_ char *remove = step_text("--remove-args=%s", old ?: ""),
+			    *add = step_text("--args=%s", value ?: "");
 	if (r || !remove || !add)
 		return r ?: -ENOMEM;
 	if (old)
-		r = step_run(s, (const char *const[]){ "grubby", "--update-kernel=ALL", remove, NULL }, NULL);
+		r = step_run(s, (const char *const[]){"grubby", "--update-kernel=ALL", remove, NULL}, NULL);
 	if (!r && value)
-		r = step_run(s, (const char *const[]){ "grubby", "--update-kernel=ALL", add, NULL }, NULL);
+		r = step_run(s, (const char *const[]){"grubby", "--update-kernel=ALL", add, NULL}, NULL);
 	return r;
 }
 
@@ -200,7 +203,7 @@ static int entry_admin(struct sys *s, const char *path, const char *text, void *
 
 static int bls_admin(struct sys *s, step_line visit, void *arg)
 {
-	int r = each_entry(s, entry_admin, &(struct visitor){ visit, arg });
+	int r = each_entry(s, entry_admin, &(struct visitor){visit, arg});
 	return r == -ENOENT ? 0 : r;
 }
 
@@ -217,7 +220,8 @@ static int cmdline_key(struct sys *s, char **ret)
 	return *ret ? 0 : -ENOMEM;
 }
 
-/* What kernel-install takes where the file is missing: the distribution's, else the running kernel's without what the loader adds. */
+/* What kernel-install takes where the file is missing: the distribution's, else the running kernel's without what the
+ * loader adds. */
 static int cmdline_base(struct sys *s, char **ret)
 {
 	_cleanup_free_ char *text = NULL, *rest = NULL;
@@ -275,7 +279,7 @@ static int cmdline_write(struct sys *s, const struct op *op, const char *value)
 		if (!r && !key)
 			return -ENOMEM;
 		if (!r && strcmp(base, rest) == 0)
-			return step_file_write(s, &(struct op){ .key = key }, NULL);
+			return step_file_write(s, &(struct op){.key = key}, NULL);
 	}
 	whole = value ? cmdline_join(rest, value) : strdup(rest);
 	return whole ? sys_write_file(s, CMDLINE, whole, strlen(whole), text ? 0 : 0644) : -ENOMEM;
@@ -299,20 +303,24 @@ static int cmdline_finish(struct sys *s, struct error *e)
 	if (r)
 		return r == -ENOENT ? 0 : error_set(e, r, "%s/usr/lib/modules: %s", sys_root(s), strerror(-r));
 	for (size_t i = 0; !r && kernels[i]; i++) {
-		_cleanup_free_ char *image = step_text("/usr/lib/modules/%s/vmlinuz", kernels[i]), *elsewhere = step_text("/boot/vmlinuz-%s", kernels[i]);
+		_cleanup_free_ char *image = step_text("/usr/lib/modules/%s/vmlinuz", kernels[i]),
+				    *elsewhere = step_text("/boot/vmlinuz-%s", kernels[i]);
 		if (!image || !elsewhere)
 			return -ENOMEM;
-		const char *path = sys_exists(s, "%s", image) ? image : sys_exists(s, "%s", elsewhere) ? elsewhere : NULL;
+		const char *path = sys_exists(s, "%s", image)       ? image
+				   : sys_exists(s, "%s", elsewhere) ? elsewhere
+								    : NULL;
 		if (path)
-			r = step_run(s, (const char *const[]){ "kernel-install", "add", kernels[i], path, NULL }, e);
+			r = step_run(s, (const char *const[]){"kernel-install", "add", kernels[i], path, NULL}, e);
 	}
 	return r;
 }
 
 static const struct boot_place places[] = {
-	{ BOOT_GRUB_DEBIAN, GRUB_FILE, grub_key, grub_text, step_file_read, step_file_write, grub_admin, grub_finish },
-	{ BOOT_GRUBBY, "grubby", bls_key, plain_text, bls_read, bls_write, bls_admin, NULL },
-	{ BOOT_SYSTEMD, "kernel-cmdline", cmdline_key, plain_text, cmdline_read, cmdline_write, cmdline_admin, cmdline_finish },
+    {BOOT_GRUB_DEBIAN, GRUB_FILE, grub_key, grub_text, step_file_read, step_file_write, grub_admin, grub_finish},
+    {BOOT_GRUBBY, "grubby", bls_key, plain_text, bls_read, bls_write, bls_admin, NULL},
+    {BOOT_SYSTEMD, "kernel-cmdline", cmdline_key, plain_text, cmdline_read, cmdline_write, cmdline_admin,
+     cmdline_finish},
 };
 
 const struct boot_place *boot_place_of(enum boot_loader kind)

@@ -1,4 +1,5 @@
-/* Where a boot loader keeps the kernel's command line: one row a kind. A row's text is what one operation of bootargs reads and writes. */
+/* Where a boot loader keeps the kernel's command line: one row a kind. A row's text is what one operation of bootargs
+ * reads and writes. */
 #ifndef HASTEN_TUNE_STEPS_BOOT_LOADER_H
 #define HASTEN_TUNE_STEPS_BOOT_LOADER_H
 #include "agent/tune/steps/step.h"
@@ -16,6 +17,6 @@ struct boot_place {
 	int (*admin)(struct sys *s, step_line visit, void *arg);
 	int (*finish)(struct sys *s, struct error *e);
 };
-const struct boot_place *boot_place_of(enum boot_loader kind);   /* NULL: unknown */
+const struct boot_place *boot_place_of(enum boot_loader kind); /* NULL: unknown */
 const struct boot_place *boot_place_by_key(const char *key);
 #endif

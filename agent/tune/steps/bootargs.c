@@ -11,11 +11,11 @@
 static const struct {
 	const char *key, *argument, *before; /* before: what stands between "=" and the value */
 } arguments[] = {
-	{ "boot.isolated_cpus", "isolcpus", "managed_irq,domain," },
-	{ "boot.nohz_full", "nohz_full", "" },
-	{ "boot.rcu_nocbs", "rcu_nocbs", "" },
-	{ "boot.irqaffinity", "irqaffinity", "" },
-	{ "boot.hugepages_1gib", "hugepages", "" },
+    {"boot.isolated_cpus", "isolcpus", "managed_irq,domain,"},
+    {"boot.nohz_full", "nohz_full", ""},
+    {"boot.rcu_nocbs", "rcu_nocbs", ""},
+    {"boot.irqaffinity", "irqaffinity", ""},
+    {"boot.hugepages_1gib", "hugepages", ""},
 };
 #define N_ARGUMENTS (sizeof(arguments) / sizeof(*arguments))
 
@@ -93,21 +93,34 @@ static int argument_text(const struct facts *f, const struct resolved *v, size_t
 static int refuse(struct plan *p, const struct resolved *v, size_t i, enum op_status status, const char *text)
 {
 	_cleanup_free_ char *target = step_text("boot argument %s", arguments[i].argument);
-	return target ? step_add(p, &(struct op_spec){
-		.step = &step_bootargs, .value = v, .name = arguments[i].argument, .target = target, .key = "", .desired = v->value, .status = status, .status_text = text,
-	}, NULL) : -ENOMEM;
+	return target ? step_add(p,
+				 &(struct op_spec){
+				     .step = &step_bootargs,
+				     .value = v,
+				     .name = arguments[i].argument,
+				     .target = target,
+				     .key = "",
+				     .desired = v->value,
+				     .status = status,
+				     .status_text = text,
+				 },
+				 NULL)
+		      : -ENOMEM;
 }
 
-/* The administrator's own argument of that name, if any: "FILE:LINE". Where nothing of ours was written the running kernel's line counts too. */
-static int admin_has(struct sys *s, const struct facts *f, const struct boot_place *place, bool ours_written, size_t i, char **ret)
+/* The administrator's own argument of that name, if any: "FILE:LINE". Where nothing of ours was written the running
+ * kernel's line counts too. */
+static int admin_has(struct sys *s, const struct facts *f, const struct boot_place *place, bool ours_written, size_t i,
+		     char **ret)
 {
-	struct conflict_search x = { .argument = arguments[i].argument };
+	struct conflict_search x = {.argument = arguments[i].argument};
 	int r = place ? place->admin(s, conflict_line, &x) : 0;
 	if (!r && x.file)
 		*ret = step_text("%s:%u has %s already", x.file, x.line, x.argument);
 	else if (!r && !ours_written && f->platform.command_line && cmdline_has(f->platform.command_line, x.argument))
-		*ret = step_text("the running kernel was started with %s already%s", x.argument,
-			strstr(f->platform.command_line, CMDLINE_MARK) ? "; it is of an earlier set: reboot first" : "");
+		*ret = step_text(
+		    "the running kernel was started with %s already%s", x.argument,
+		    strstr(f->platform.command_line, CMDLINE_MARK) ? "; it is of an earlier set: reboot first" : "");
 	free(x.file);
 	return r;
 }
@@ -115,19 +128,21 @@ static int admin_has(struct sys *s, const struct facts *f, const struct boot_pla
 static int plan_all(struct sys *s, const struct facts *f, const struct resolved_set *set, struct plan *p)
 {
 	const struct boot_place *place = boot_place_of(f->platform.boot_loader);
-	_cleanup_free_ char *key = NULL, *current = NULL, *all = cmdline_mark(cpumask_weight(&f->cpus.present), f->memory.total_kib);
+	_cleanup_free_ char *key = NULL, *current = NULL,
+			    *all = cmdline_mark(cpumask_weight(&f->cpus.present), f->memory.total_kib);
 	const struct resolved *of[N_ARGUMENTS] = {}, *first = NULL;
 	size_t before_args = all ? strlen(all) : 0;
 	int r = place ? place->key(s, &key) : 0;
 	if (!r && key)
-		r = place->read(s, &(struct op){ .key = key }, &current);
+		r = place->read(s, &(struct op){.key = key}, &current);
 	for (size_t i = 0; !r && i < N_ARGUMENTS; i++) {
 		const struct resolved *v = step_value(set, arguments[i].key, NULL);
 		_cleanup_free_ char *text = NULL, *why = NULL, *theirs = NULL;
 		if (!v)
 			continue;
 		if (!set->consent_boot) {
-			r = refuse(p, v, i, OP_SKIPPED, "the profile asks for boot arguments without saying \"boot: true\"");
+			r = refuse(p, v, i, OP_SKIPPED,
+				   "the profile asks for boot arguments without saying \"boot: true\"");
 			continue;
 		}
 		r = argument_text(f, v, i, &text, &why);
@@ -152,14 +167,34 @@ static int plan_all(struct sys *s, const struct facts *f, const struct resolved_
 		return r;
 	struct op *op;
 	if (!key) {
-		r = step_add(p, &(struct op_spec){ .step = &step_bootargs, .value = first, .name = "all", .target = "boot arguments", .key = "", .desired = all }, &op);
-		return r ?: step_status(op, OP_MANUAL, "the boot loader is not one that hasten knows; add to the kernel's command line by hand: %s", all + before_args + 1);
+		r = step_add(p,
+			     &(struct op_spec){.step = &step_bootargs,
+					       .value = first,
+					       .name = "all",
+					       .target = "boot arguments",
+					       .key = "",
+					       .desired = all},
+			     &op);
+		return r
+			   ?: step_status(op, OP_MANUAL,
+					  "the boot loader is not one that hasten knows; add to the kernel's command "
+					  "line by hand: %s",
+					  all + before_args + 1);
 	}
 	_cleanup_free_ char *desired = NULL;
 	r = place->text(all, first->profile ?: "-", &desired);
-	r = r ?: step_add(p, &(struct op_spec){
-		.step = &step_bootargs, .value = first, .name = "all", .target = "boot arguments", .key = key, .current = current, .desired = desired,
-	}, &op);
+	r = r
+		?: step_add(p,
+			    &(struct op_spec){
+				.step = &step_bootargs,
+				.value = first,
+				.name = "all",
+				.target = "boot arguments",
+				.key = key,
+				.current = current,
+				.desired = desired,
+			    },
+			    &op);
 	for (size_t i = 0; !r && i < N_ARGUMENTS; i++)
 		if (of[i] && of[i] != first)
 			r = step_join(op, of[i]);
@@ -232,14 +267,16 @@ static enum op_status standing(struct sys *s, const struct op *op, char **ret_te
 			*c = ' ';
 	/* A kernel reserves a little more or less than the one before it: a sixteenth is no other machine. */
 	if (cmdline_mark_parse(bare, &cpus, &mib) && has_cpus && has_mib &&
-		(cpus != has_cpus || (mib > has_mib ? mib - has_mib : has_mib - mib) > mib / 16)) {
-		*ret_text = step_text("made for %u CPUs and %llu MiB, this machine has %u and %llu MiB", cpus, (unsigned long long)mib, has_cpus, (unsigned long long)has_mib);
+	    (cpus != has_cpus || (mib > has_mib ? mib - has_mib : has_mib - mib) > mib / 16)) {
+		*ret_text = step_text("made for %u CPUs and %llu MiB, this machine has %u and %llu MiB", cpus,
+				      (unsigned long long)mib, has_cpus, (unsigned long long)has_mib);
 		return OP_STALE;
 	}
 	if (sys_kind(s) == SYS_IMAGE)
 		return OP_AT_BOOT;
 	const char *mark = strstr(bare, CMDLINE_MARK);
-	if (mark && cmdline_split(mark, &ours, NULL) == 0 && ours && (sys_read_line(s, &line, "/proc/cmdline") || !cmdline_has_all(line, ours))) {
+	if (mark && cmdline_split(mark, &ours, NULL) == 0 && ours &&
+	    (sys_read_line(s, &line, "/proc/cmdline") || !cmdline_has_all(line, ours))) {
 		*ret_text = strdup("the running kernel was started without them");
 		return OP_PENDING_REBOOT;
 	}
@@ -247,12 +284,12 @@ static enum op_status standing(struct sys *s, const struct op *op, char **ret_te
 }
 
 const struct step step_bootargs = {
-	.name = "bootargs",
-	.title = "Boot arguments",
-	.life = LIFE_FILE,
-	.plan = plan,
-	.read = read_arguments,
-	.write = write_arguments,
-	.finish = finish,
-	.standing = standing,
+    .name = "bootargs",
+    .title = "Boot arguments",
+    .life = LIFE_FILE,
+    .plan = plan,
+    .read = read_arguments,
+    .write = write_arguments,
+    .finish = finish,
+    .standing = standing,
 };

@@ -6,7 +6,7 @@
 #include "agent/tune/steps/pairs.h"
 #include "agent/tune/steps/step.h"
 
-static const char *const names[] = { "combined", "rx", "tx", NULL };
+static const char *const names[] = {"combined", "rx", "tx", NULL};
 
 struct counts {
 	int64_t combined, rx, tx;
@@ -34,7 +34,8 @@ static struct counts counts_of(const struct nic_facts *nic)
 	return c;
 }
 
-/* One number of the profile into one of the device; *ret_short: what the profile asked for, where the device has fewer. */
+/* One number of the profile into one of the device; *ret_short: what the profile asked for, where the device has fewer.
+ */
 static int want(const struct resolved *v, int64_t base, int64_t max, int64_t *count, int64_t *ret_short)
 {
 	int64_t n;
@@ -49,7 +50,8 @@ static int want(const struct resolved *v, int64_t base, int64_t max, int64_t *co
 	return 0;
 }
 
-/* combined, rx, tx of the set (NULL: does not say) into what this device calls its queues. base: what raise-only compares with. */
+/* combined, rx, tx of the set (NULL: does not say) into what this device calls its queues. base: what raise-only
+ * compares with. */
 static int wanted(const struct resolved *const v[3], const struct counts *base, struct counts *c, int64_t *ret_short)
 {
 	const struct resolved *combined = v[0], *rx = v[1], *tx = v[2];
@@ -88,11 +90,11 @@ static int wanted(const struct resolved *const v[3], const struct counts *base, 
 static int counts_text(const struct counts *c, char **ret)
 {
 	struct eth_value v[3] = {
-		{ .name = "combined", .value = c->combined, .max = c->max_combined, .has_max = true },
-		{ .name = "rx", .value = c->rx, .max = c->max_rx, .has_max = true },
-		{ .name = "tx", .value = c->tx, .max = c->max_tx, .has_max = true },
+	    {.name = "combined", .value = c->combined, .max = c->max_combined, .has_max = true},
+	    {.name = "rx", .value = c->rx, .max = c->max_rx, .has_max = true},
+	    {.name = "tx", .value = c->tx, .max = c->max_tx, .has_max = true},
 	};
-	return pairs_format(&(struct eth_settings){ .values = v, .n_values = 3 }, names, ret);
+	return pairs_format(&(struct eth_settings){.values = v, .n_values = 3}, names, ret);
 }
 
 static int base_counts(const char *text, struct counts *c)
@@ -117,14 +119,24 @@ static int plan_nic(const struct nic_facts *nic, const struct resolved *const v[
 {
 	const struct resolved *first = v[0] ?: v[1] ?: v[2];
 	struct counts c = counts_of(nic);
-	_cleanup_free_ char *current = NULL, *before = NULL, *desired = NULL, *target = step_text("%s queues", nic->name ?: nic->id.path);
+	_cleanup_free_ char *current = NULL, *before = NULL, *desired = NULL,
+			    *target = step_text("%s queues", nic->name ?: nic->id.path);
 	if (!target)
 		return -ENOMEM;
 	struct op *op;
 	int r = counts_text(&c, &current);
 	if (r == -EOPNOTSUPP) {
-		r = step_add(p, &(struct op_spec){ .step = &step_channels, .value = first, .nic = nic, .target = target, .key = "channels", .desired = first->value }, &op);
-		return r ?: step_status(op, OP_UNSUPPORTED, "%s: the number of its queues cannot be set", nic->name ?: nic->id.path);
+		r = step_add(p,
+			     &(struct op_spec){.step = &step_channels,
+					       .value = first,
+					       .nic = nic,
+					       .target = target,
+					       .key = "channels",
+					       .desired = first->value},
+			     &op);
+		return r
+			   ?: step_status(op, OP_UNSUPPORTED, "%s: the number of its queues cannot be set",
+					  nic->name ?: nic->id.path);
 	}
 	int64_t few = 0;
 	struct counts base = c;
@@ -132,9 +144,18 @@ static int plan_nic(const struct nic_facts *nic, const struct resolved *const v[
 	r = r ?: base_counts(before, &base);
 	r = r ?: wanted(v, &base, &c, &few);
 	r = r ?: counts_text(&c, &desired);
-	r = r ?: step_add(p, &(struct op_spec){
-		.step = &step_channels, .value = first, .nic = nic, .target = target, .key = "channels", .current = current, .desired = desired,
-	}, &op);
+	r = r
+		?: step_add(p,
+			    &(struct op_spec){
+				.step = &step_channels,
+				.value = first,
+				.nic = nic,
+				.target = target,
+				.key = "channels",
+				.current = current,
+				.desired = desired,
+			    },
+			    &op);
 	if (r)
 		return r;
 	step_effect(op, nic, ETH_CHANNELS);
@@ -143,8 +164,8 @@ static int plan_nic(const struct nic_facts *nic, const struct resolved *const v[
 			r = step_join(op, v[i]);
 	if (!r && few) {
 		int64_t has = c.has_combined ? c.max_combined : c.max_rx < c.max_tx || !c.has_tx ? c.max_rx : c.max_tx;
-		r = step_status(op, OP_PLANNED, "%s: %lld queues requested, the device has %lld; using %lld", nic->name, (long long)few,
-			(long long)has, (long long)has);
+		r = step_status(op, OP_PLANNED, "%s: %lld queues requested, the device has %lld; using %lld", nic->name,
+				(long long)few, (long long)has, (long long)has);
 	}
 	return r;
 }
@@ -162,7 +183,8 @@ static int plan(struct sys *s, const struct facts *f, const struct resolved_set 
 			continue;
 		int err = plan_nic(nic, v, p);
 		if (err)
-			return error_set(e, err, "%s: its number of queues could not be planned: %s", nic->name ?: identity, strerror(-err));
+			return error_set(e, err, "%s: its number of queues could not be planned: %s",
+					 nic->name ?: identity, strerror(-err));
 	}
 	return 0;
 }
@@ -177,7 +199,7 @@ void step_queues(const struct resolved_set *r, const struct nic_facts *nic, unsi
 	if (c.has_combined || c.has_rx || c.has_tx) {
 		if (identity && r)
 			values_of(r, identity, v);
-		wanted(v, &(const struct counts){ .combined = c.combined, .rx = c.rx, .tx = c.tx }, &c, &few);
+		wanted(v, &(const struct counts){.combined = c.combined, .rx = c.rx, .tx = c.tx}, &c, &few);
 		*ret_rx = c.combined + c.rx;
 		*ret_tx = c.combined + c.tx;
 		return;
@@ -202,11 +224,12 @@ static int write_channels(struct sys *s, const struct op *op, const char *value)
 	if (r)
 		return r;
 	r = net_eth_set(sys_net(s), op->ifname, ETH_CHANNELS, &set);
-	if (r != -EINVAL || net_eth_get(sys_net(s), op->ifname, ETH_RSS, &rss) || rss.indirection_default || !rss.n_indirection)
+	if (r != -EINVAL || net_eth_get(sys_net(s), op->ifname, ETH_RSS, &rss) || rss.indirection_default ||
+	    !rss.n_indirection)
 		return r;
-	/* The kernel refuses fewer queues than a configured indirection table names (net/ethtool/channels.c). The table is journalled as what
-	 * this operation destroys, so it may go. */
-	if (net_eth_set(sys_net(s), op->ifname, ETH_RSS, &(struct eth_settings){ .indirection_default = true }))
+	/* The kernel refuses fewer queues than a configured indirection table names (net/ethtool/channels.c). The table
+	 * is journalled as what this operation destroys, so it may go. */
+	if (net_eth_set(sys_net(s), op->ifname, ETH_RSS, &(struct eth_settings){.indirection_default = true}))
 		return r;
 	r = net_eth_set(sys_net(s), op->ifname, ETH_CHANNELS, &set);
 	if (r)
@@ -227,11 +250,11 @@ int step_queue_collateral(struct sys *s, const struct facts *f, const struct op 
 }
 
 const struct step step_channels = {
-	.name = "channels",
-	.title = "Queues of NICs",
-	.life = LIFE_BOOT,
-	.plan = plan,
-	.read = read_channels,
-	.write = write_channels,
-	.collateral = step_queue_collateral,
+    .name = "channels",
+    .title = "Queues of NICs",
+    .life = LIFE_BOOT,
+    .plan = plan,
+    .read = read_channels,
+    .write = write_channels,
+    .collateral = step_queue_collateral,
 };

@@ -7,13 +7,15 @@
 
 #include "agent/sys/cleanup.h"
 
-static const char *const keys[] = { "isolcpus", "nohz_full", "rcu_nocbs", "irqaffinity", "hugepagesz", "hugepages", NULL };
+static const char *const keys[] = {"isolcpus",   "nohz_full", "rcu_nocbs", "irqaffinity",
+				   "hugepagesz", "hugepages", NULL};
 #define BLANKS " \t\n\r"
 
 char *cmdline_mark(unsigned cpus, uint64_t memory_kib)
 {
 	char *text;
-	return asprintf(&text, CMDLINE_MARK "%ucpu,%llumib", cpus, (unsigned long long)(memory_kib / 1024)) < 0 ? NULL : text;
+	return asprintf(&text, CMDLINE_MARK "%ucpu,%llumib", cpus, (unsigned long long)(memory_kib / 1024)) < 0 ? NULL
+														: text;
 }
 
 /* The length of the argument at text; blanks inside quotes belong to it. */
@@ -67,7 +69,8 @@ bool cmdline_has(const char *line, const char *key)
 	size_t n = strlen(key);
 	for (const char *at = line + strspn(line, BLANKS); *at; at = next(at)) {
 		size_t quote = *at == '"';
-		if (strncmp(at + quote, key, n) == 0 && (at[quote + n] == '=' || !at[quote + n] || strchr(BLANKS, at[quote + n])))
+		if (strncmp(at + quote, key, n) == 0 &&
+		    (at[quote + n] == '=' || !at[quote + n] || strchr(BLANKS, at[quote + n])))
 			return true;
 	}
 	return false;

@@ -1,12 +1,12 @@
-/* The kernel's command line as text: our arguments stand together, begun by one that only we write, so that exactly ours are found again and
- * taken out, whatever stands around them. */
+/* The kernel's command line as text: our arguments stand together, begun by one that only we write, so that exactly
+ * ours are found again and taken out, whatever stands around them. */
 #ifndef HASTEN_TUNE_STEPS_CMDLINE_H
 #define HASTEN_TUNE_STEPS_CMDLINE_H
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The first of our arguments: for which machine they were worked out. The kernel takes a name with a dot for a module's parameter and, there
- * being no such module, passes over it in silence (unknown_bootoption, init/main.c). */
+/* The first of our arguments: for which machine they were worked out. The kernel takes a name with a dot for a module's
+ * parameter and, there being no such module, passes over it in silence (unknown_bootoption, init/main.c). */
 #define CMDLINE_MARK "hasten.made_for="
 
 char *cmdline_mark(unsigned cpus, uint64_t memory_kib); /* "hasten.made_for=8cpu,31744mib"; NULL: no memory */

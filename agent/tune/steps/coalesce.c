@@ -1,19 +1,30 @@
-/* Interrupt coalescing: an operation a value, adaptive moderation first, since drivers refuse or ignore fixed values beside it. */
+/* Interrupt coalescing: an operation a value, adaptive moderation first, since drivers refuse or ignore fixed values
+ * beside it. */
 #include <errno.h>
 #include <string.h>
 
 #include "agent/sys/cleanup.h"
 #include "agent/tune/steps/step.h"
 
-static int add(struct plan *p, const struct nic_facts *nic, const struct resolved *v, const char *name, const char *current, const char *desired, struct op **ret)
+static int add(struct plan *p, const struct nic_facts *nic, const struct resolved *v, const char *name,
+	       const char *current, const char *desired, struct op **ret)
 {
 	_cleanup_free_ char *target = step_text("%s %s", nic->name ?: nic->id.path, name);
 	if (!target)
 		return -ENOMEM;
 	struct op *op;
-	int r = step_add(p, &(struct op_spec){
-		.step = &step_coalesce, .value = v, .nic = nic, .name = name, .target = target, .key = name, .current = current, .desired = desired,
-	}, &op);
+	int r = step_add(p,
+			 &(struct op_spec){
+			     .step = &step_coalesce,
+			     .value = v,
+			     .nic = nic,
+			     .name = name,
+			     .target = target,
+			     .key = name,
+			     .current = current,
+			     .desired = desired,
+			 },
+			 &op);
 	if (r)
 		return r;
 	step_effect(op, nic, ETH_COALESCE);
@@ -30,7 +41,9 @@ static int plan_value(const struct nic_facts *nic, const struct resolved *v, str
 	int r;
 	if (!now) {
 		r = add(p, nic, v, name, NULL, v->value, &op);
-		return r ?: step_status(op, OP_UNSUPPORTED, "%s: the driver has no %s", nic->name ?: nic->id.path, name);
+		return r
+			   ?: step_status(op, OP_UNSUPPORTED, "%s: the driver has no %s", nic->name ?: nic->id.path,
+					  name);
 	}
 	int64_t n = 0;
 	_cleanup_free_ char *current = step_text("%u", now->value), *base = NULL;
@@ -55,7 +68,8 @@ static int plan(struct sys *s, const struct facts *f, const struct resolved_set 
 				continue;
 			int err = plan_value(nic, v, p);
 			if (err)
-				return error_set(e, err, "%s: %s %s could not be planned: %s", nic->name ?: v->target, v->key, v->value, strerror(-err));
+				return error_set(e, err, "%s: %s %s could not be planned: %s", nic->name ?: v->target,
+						 v->key, v->value, strerror(-err));
 		}
 	return 0;
 }
@@ -101,12 +115,13 @@ static int write_value(struct sys *s, const struct op *op, const char *value)
 	unsigned long n = strtoul(value, &end, 10);
 	if (errno || end == value || *end || n > UINT32_MAX || strlen(op->key) >= sizeof(((struct eth_value *)0)->name))
 		return -EINVAL;
-	struct eth_value v = { .value = n };
+	struct eth_value v = {.value = n};
 	strcpy(v.name, op->key);
-	return net_eth_set(sys_net(s), op->ifname, ETH_COALESCE, &(struct eth_settings){ .values = &v, .n_values = 1 });
+	return net_eth_set(sys_net(s), op->ifname, ETH_COALESCE, &(struct eth_settings){.values = &v, .n_values = 1});
 }
 
-/* Timers of NICs tick in their own units: ice counts 2 us, ixgbe 2 us, mlx5 1 us; what is rounded to a unit of up to 8 us is the same. */
+/* Timers of NICs tick in their own units: ice counts 2 us, ixgbe 2 us, mlx5 1 us; what is rounded to a unit of up to 8
+ * us is the same. */
 static bool same(const struct op *op, const char *a, const char *b)
 {
 	if (!a || !b)
@@ -121,11 +136,11 @@ static bool same(const struct op *op, const char *a, const char *b)
 }
 
 const struct step step_coalesce = {
-	.name = "coalesce",
-	.title = "Interrupt coalescing",
-	.life = LIFE_BOOT,
-	.plan = plan,
-	.read = read_value,
-	.write = write_value,
-	.same = same,
+    .name = "coalesce",
+    .title = "Interrupt coalescing",
+    .life = LIFE_BOOT,
+    .plan = plan,
+    .read = read_value,
+    .write = write_value,
+    .same = same,
 };

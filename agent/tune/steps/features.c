@@ -5,58 +5,68 @@
 #include "agent/sys/cleanup.h"
 #include "agent/tune/steps/step.h"
 
-/* ethtool -k prints some groups under names of its own (ethtool's off_flag_def table); the kernel's are on the right. A group that stands
- * for several features has a row for each. */
+/* ethtool -k prints some groups under names of its own (ethtool's off_flag_def table); the kernel's are on the right. A
+ * group that stands for several features has a row for each. */
 static const struct {
 	const char *shown, *kernel;
 } also_called[] = {
-	{ "rx-checksumming", "rx-checksum" },
-	{ "scatter-gather", "tx-scatter-gather" },
-	{ "tcp-segmentation-offload", "tx-tcp-segmentation" },
-	{ "tcp-segmentation-offload", "tx-tcp-ecn-segmentation" },
-	{ "tcp-segmentation-offload", "tx-tcp6-segmentation" },
-	{ "tx-checksumming", "tx-checksum-ip-generic" },
-	{ "tx-checksumming", "tx-checksum-ipv4" },
-	{ "tx-checksumming", "tx-checksum-ipv6" },
-	{ "generic-segmentation-offload", "tx-generic-segmentation" },
-	{ "generic-receive-offload", "rx-gro" },
-	{ "large-receive-offload", "rx-lro" },
-	{ "rx-vlan-offload", "rx-vlan-hw-parse" },
-	{ "tx-vlan-offload", "tx-vlan-hw-insert" },
-	{ "ntuple-filters", "rx-ntuple-filter" },
-	{ "receive-hashing", "rx-hashing" },
+    {"rx-checksumming", "rx-checksum"},
+    {"scatter-gather", "tx-scatter-gather"},
+    {"tcp-segmentation-offload", "tx-tcp-segmentation"},
+    {"tcp-segmentation-offload", "tx-tcp-ecn-segmentation"},
+    {"tcp-segmentation-offload", "tx-tcp6-segmentation"},
+    {"tx-checksumming", "tx-checksum-ip-generic"},
+    {"tx-checksumming", "tx-checksum-ipv4"},
+    {"tx-checksumming", "tx-checksum-ipv6"},
+    {"generic-segmentation-offload", "tx-generic-segmentation"},
+    {"generic-receive-offload", "rx-gro"},
+    {"large-receive-offload", "rx-lro"},
+    {"rx-vlan-offload", "rx-vlan-hw-parse"},
+    {"tx-vlan-offload", "tx-vlan-hw-insert"},
+    {"ntuple-filters", "rx-ntuple-filter"},
+    {"receive-hashing", "rx-hashing"},
 };
 
 /* Turning the left one off turns the right ones off (netdev_fix_features, net/core/dev.c, 6.12); prefixes. */
 static const struct {
 	const char *off, *takes;
 } needs[] = {
-	{ "tx-scatter-gather", "tx-tcp" },
-	{ "tx-scatter-gather", "tx-generic-segmentation" },
-	{ "tx-scatter-gather", "tx-udp-segmentation" },
-	{ "tx-scatter-gather", "tx-gso" },
-	{ "tx-checksum-ip-generic", "tx-tcp" },
-	{ "tx-checksum-ip-generic", "tx-udp-segmentation" },
-	{ "tx-checksum-ip-generic", "tx-scatter-gather" },
-	{ "tx-checksum-ip-generic", "tx-generic-segmentation" },
-	{ "tx-checksum-ipv4", "tx-tcp" },
-	{ "tx-checksum-ipv4", "tx-scatter-gather" },
-	{ "tx-checksum-ipv6", "tx-tcp6" },
-	{ "tx-checksum-ipv6", "tx-scatter-gather" },
-	{ "tx-tcp-segmentation", "tx-tcp-mangleid" },
-	{ "rx-checksum", "rx-gro-hw" },
-	{ "rx-checksum", "rx-lro" },
-	{ "rx-gro", "rx-gro-hw" },
+    {"tx-scatter-gather", "tx-tcp"},
+    {"tx-scatter-gather", "tx-generic-segmentation"},
+    {"tx-scatter-gather", "tx-udp-segmentation"},
+    {"tx-scatter-gather", "tx-gso"},
+    {"tx-checksum-ip-generic", "tx-tcp"},
+    {"tx-checksum-ip-generic", "tx-udp-segmentation"},
+    {"tx-checksum-ip-generic", "tx-scatter-gather"},
+    {"tx-checksum-ip-generic", "tx-generic-segmentation"},
+    {"tx-checksum-ipv4", "tx-tcp"},
+    {"tx-checksum-ipv4", "tx-scatter-gather"},
+    {"tx-checksum-ipv6", "tx-tcp6"},
+    {"tx-checksum-ipv6", "tx-scatter-gather"},
+    {"tx-tcp-segmentation", "tx-tcp-mangleid"},
+    {"rx-checksum", "rx-gro-hw"},
+    {"rx-checksum", "rx-lro"},
+    {"rx-gro", "rx-gro-hw"},
 };
 
-static int add(struct plan *p, const struct nic_facts *nic, const struct resolved *v, const char *name, const char *current, const char *desired, struct op **ret)
+static int add(struct plan *p, const struct nic_facts *nic, const struct resolved *v, const char *name,
+	       const char *current, const char *desired, struct op **ret)
 {
 	_cleanup_free_ char *target = step_text("%s %s", nic->name ?: nic->id.path, name);
 	if (!target)
 		return -ENOMEM;
-	int r = step_add(p, &(struct op_spec){
-		.step = &step_features, .value = v, .nic = nic, .name = name, .target = target, .key = name, .current = current, .desired = desired,
-	}, ret);
+	int r = step_add(p,
+			 &(struct op_spec){
+			     .step = &step_features,
+			     .value = v,
+			     .nic = nic,
+			     .name = name,
+			     .target = target,
+			     .key = name,
+			     .current = current,
+			     .desired = desired,
+			 },
+			 ret);
 	if (!r)
 		step_effect(*ret, nic, ETH_FEATURES);
 	return r;
@@ -67,7 +77,8 @@ static const char *word(uint32_t on)
 	return on ? "on" : "off";
 }
 
-static int plan_feature(const struct nic_facts *nic, const struct resolved *v, const char *name, bool one_of_group, struct plan *p)
+static int plan_feature(const struct nic_facts *nic, const struct resolved *v, const char *name, bool one_of_group,
+			struct plan *p)
 {
 	const struct eth_value *now = nic->has_eth[ETH_FEATURES] ? eth_find(&nic->eth[ETH_FEATURES], name) : NULL;
 	const char *called = nic->name ?: nic->id.path, *desired = word(step_true(v));
@@ -106,7 +117,8 @@ static int plan(struct sys *s, const struct facts *f, const struct resolved_set 
 		const struct nic_facts *nic = step_nic(f, v->target);
 		int err = nic && !step_taken(r, nic) ? plan_value(nic, v, p) : 0;
 		if (err)
-			return error_set(e, err, "%s: %s could not be planned: %s", nic->name ?: v->target, v->key, strerror(-err));
+			return error_set(e, err, "%s: %s could not be planned: %s", nic->name ?: v->target, v->key,
+					 strerror(-err));
 	}
 	return 0;
 }
@@ -121,7 +133,8 @@ static int collateral(struct sys *s, const struct facts *f, const struct op *op,
 		const struct eth_value *v = &set->values[i];
 		bool taken = false;
 		for (size_t k = 0; k < sizeof(needs) / sizeof(*needs); k++)
-			taken |= strcmp(needs[k].off, op->key) == 0 && strncmp(needs[k].takes, v->name, strlen(needs[k].takes)) == 0;
+			taken |= strcmp(needs[k].off, op->key) == 0 &&
+				 strncmp(needs[k].takes, v->name, strlen(needs[k].takes)) == 0;
 		if (!taken || v->fixed || !v->value || strcmp(v->name, op->key) == 0)
 			continue;
 		struct op *other;
@@ -163,11 +176,11 @@ static int read_feature(struct sys *s, const struct op *op, char **ret)
 
 static int set(struct sys *s, const struct op *op, bool on)
 {
-	struct eth_value v = { .value = on };
+	struct eth_value v = {.value = on};
 	if (strlen(op->key) >= sizeof(v.name))
 		return -EINVAL;
 	strcpy(v.name, op->key);
-	return net_eth_set(sys_net(s), op->ifname, ETH_FEATURES, &(struct eth_settings){ .values = &v, .n_values = 1 });
+	return net_eth_set(sys_net(s), op->ifname, ETH_FEATURES, &(struct eth_settings){.values = &v, .n_values = 1});
 }
 
 static int write_feature(struct sys *s, const struct op *op, const char *value)
@@ -187,17 +200,18 @@ static int write_feature(struct sys *s, const struct op *op, const char *value)
 	r = get(s, op, &on, &fixed);
 	if (r || on == wanted)
 		return r;
-	/* Accepted as a wish only: it would come true later, when what it depends on is turned on by somebody else. Take the wish back. */
+	/* Accepted as a wish only: it would come true later, when what it depends on is turned on by somebody else.
+	 * Take the wish back. */
 	set(s, op, before);
 	return -EOPNOTSUPP;
 }
 
 const struct step step_features = {
-	.name = "features",
-	.title = "Offloads",
-	.life = LIFE_BOOT,
-	.plan = plan,
-	.read = read_feature,
-	.write = write_feature,
-	.collateral = collateral,
+    .name = "features",
+    .title = "Offloads",
+    .life = LIFE_BOOT,
+    .plan = plan,
+    .read = read_feature,
+    .write = write_feature,
+    .collateral = collateral,
 };

@@ -60,7 +60,10 @@ int step_file_write(struct sys *s, const struct op *op, const char *value)
 	if (value) {
 		size_t n = strlen(path);
 		bool script = n > 3 && strcmp(path + n - 3, ".sh") == 0;
-		return sys_write_file(s, path, value, strlen(value), sys_exists(s, "%s", path) ? 0 : script ? 0755 : 0644);
+		return sys_write_file(s, path, value, strlen(value),
+				      sys_exists(s, "%s", path) ? 0
+				      : script                  ? 0755
+								: 0644);
 	}
 	int r = sys_unlink(s, path);
 	if (r && r != -ENOENT)
@@ -84,7 +87,7 @@ int step_add_file(struct sys *s, struct plan *p, struct op_spec *spec, const cha
 	int r = step_file_key(s, path, &key);
 	if (r)
 		return r;
-	r = step_file_read(s, &(struct op){ .key = key }, &current);
+	r = step_file_read(s, &(struct op){.key = key}, &current);
 	spec->key = key;
 	spec->current = current;
 	_cleanup_free_ char *why = NULL;

@@ -42,21 +42,34 @@ static int plan_node(struct sys *s, const struct facts *f, const struct resolved
 	uint64_t memory = memory_kib(f, node);
 	_cleanup_free_ char *name = step_text("%s/%llukb", place, (unsigned long long)size_kib);
 	_cleanup_free_ char *target = step_text("%s: huge pages of %llu KiB", place, (unsigned long long)size_kib);
-	_cleanup_free_ char *key = h && h->node < 0 ? step_text("/sys/kernel/mm/hugepages/hugepages-%llukB/nr_hugepages", (unsigned long long)size_kib)
-						    : step_text("/sys/devices/system/node/node%d/hugepages/hugepages-%llukB/nr_hugepages", node, (unsigned long long)size_kib);
+	_cleanup_free_ char *key =
+	    h && h->node < 0
+		? step_text("/sys/kernel/mm/hugepages/hugepages-%llukB/nr_hugepages", (unsigned long long)size_kib)
+		: step_text("/sys/devices/system/node/node%d/hugepages/hugepages-%llukB/nr_hugepages", node,
+			    (unsigned long long)size_kib);
 	_cleanup_free_ char *current = NULL, *base = NULL, *desired = NULL;
 	struct op *op;
 	if (!name || !target || !key)
 		return -ENOMEM;
-	int seen = h ? step_attr_read(s, &(struct op){ .key = key }, &current) : -ENOENT;
+	int seen = h ? step_attr_read(s, &(struct op){.key = key}, &current) : -ENOENT;
 	if (seen || !memory) {
-		int r = step_add(p, &(struct op_spec){ .step = &step_hugepages, .value = v, .name = name, .target = target, .key = key, .current = current, .desired = v->value }, &op);
+		int r = step_add(p,
+				 &(struct op_spec){.step = &step_hugepages,
+						   .value = v,
+						   .name = name,
+						   .target = target,
+						   .key = key,
+						   .current = current,
+						   .desired = v->value},
+				 &op);
 		if (r)
 			return r;
 		if (seen && seen != -ENOENT)
 			return step_status(op, OP_DENIED, "%s%s: %s", sys_root(s), key, strerror(-seen));
-		return step_status(op, OP_UNSUPPORTED, seen ? "%s: it has no huge pages of %llu KiB" : "%s: it has no memory (asked for pages of %llu KiB)",
-			place, (unsigned long long)size_kib);
+		return step_status(op, OP_UNSUPPORTED,
+				   seen ? "%s: it has no huge pages of %llu KiB"
+					: "%s: it has no memory (asked for pages of %llu KiB)",
+				   place, (unsigned long long)size_kib);
 	}
 	int64_t wanted;
 	int r = step_base(p, &step_hugepages, NULL, name, current, &base);
@@ -68,15 +81,27 @@ static int plan_node(struct sys *s, const struct facts *f, const struct resolved
 	if (pages < used)
 		pages = used;
 	desired = step_text("%llu", (unsigned long long)pages);
-	r = desired ? step_add(p, &(struct op_spec){ .step = &step_hugepages, .value = v, .name = name, .target = target, .key = key, .current = current, .desired = desired }, &op) : -ENOMEM;
+	r = desired ? step_add(p,
+			       &(struct op_spec){.step = &step_hugepages,
+						 .value = v,
+						 .name = name,
+						 .target = target,
+						 .key = key,
+						 .current = current,
+						 .desired = desired},
+			       &op)
+		    : -ENOMEM;
 	if (r)
 		return r;
 	if (pages < asked)
-		return step_status(op, OP_PLANNED, "%s: %llu pages of %llu KiB requested, half of its memory holds %llu; using %llu", place,
-			(unsigned long long)asked, (unsigned long long)size_kib, (unsigned long long)most, (unsigned long long)pages);
+		return step_status(op, OP_PLANNED,
+				   "%s: %llu pages of %llu KiB requested, half of its memory holds %llu; using %llu",
+				   place, (unsigned long long)asked, (unsigned long long)size_kib,
+				   (unsigned long long)most, (unsigned long long)pages);
 	if (pages > asked)
-		return step_status(op, OP_PLANNED, "%s: %llu pages of %llu KiB requested, %llu are in use; keeping those", place, (unsigned long long)asked,
-			(unsigned long long)size_kib, (unsigned long long)used);
+		return step_status(op, OP_PLANNED,
+				   "%s: %llu pages of %llu KiB requested, %llu are in use; keeping those", place,
+				   (unsigned long long)asked, (unsigned long long)size_kib, (unsigned long long)used);
 	return 0;
 }
 
@@ -85,7 +110,10 @@ static int plan(struct sys *s, const struct facts *f, const struct resolved_set 
 	step_each(v, r, &step_hugepages) {
 		int err = plan_node(s, f, v, p);
 		if (err == -EINVAL)
-			return error_set_at(e, err, v->file, v->line, "%s %s: a size and a number of pages are needed, as in hugepages.2048kb: 512", v->key, v->value);
+			return error_set_at(
+			    e, err, v->file, v->line,
+			    "%s %s: a size and a number of pages are needed, as in hugepages.2048kb: 512", v->key,
+			    v->value);
 		if (err)
 			return error_set(e, err, "%s could not be planned: %s", v->key, strerror(-err));
 	}
@@ -99,7 +127,8 @@ static uint64_t number_beside(struct sys *s, const char *path, const char *file)
 	return sys_read_u64(s, &n, "%.*s/%s", (int)(slash - path), path, file) == 0 ? n : 0;
 }
 
-/* Lowering below what is in use would leave surplus pages, which go away one by one as they are freed: the count would drift. */
+/* Lowering below what is in use would leave surplus pages, which go away one by one as they are freed: the count would
+ * drift. */
 static int write_pages(struct sys *s, const struct op *op, const char *value)
 {
 	if (!value)
@@ -108,7 +137,8 @@ static int write_pages(struct sys *s, const struct op *op, const char *value)
 	uint64_t pages = strtoull(value, &end, 10), now;
 	if (end == value || *end)
 		return -EINVAL;
-	uint64_t used = in_use(number_beside(s, op->key, "nr_hugepages"), number_beside(s, op->key, "free_hugepages"), number_beside(s, op->key, "surplus_hugepages"));
+	uint64_t used = in_use(number_beside(s, op->key, "nr_hugepages"), number_beside(s, op->key, "free_hugepages"),
+			       number_beside(s, op->key, "surplus_hugepages"));
 	if (pages < used)
 		pages = used;
 	_cleanup_free_ char *text = step_text("%llu", (unsigned long long)pages);
@@ -127,10 +157,10 @@ static int write_pages(struct sys *s, const struct op *op, const char *value)
 }
 
 const struct step step_hugepages = {
-	.name = "hugepages",
-	.title = "Huge pages",
-	.life = LIFE_BOOT,
-	.plan = plan,
-	.read = step_attr_read,
-	.write = write_pages,
+    .name = "hugepages",
+    .title = "Huge pages",
+    .life = LIFE_BOOT,
+    .plan = plan,
+    .read = step_attr_read,
+    .write = write_pages,
 };

@@ -9,7 +9,8 @@
 
 #define DEFAULT_PATH "/proc/irq/default_smp_affinity"
 
-/* The key of a queue's operation: its interrupt's name, a tab, and the CPUs that may serve it where the wanted one has no vector left. */
+/* The key of a queue's operation: its interrupt's name, a tab, and the CPUs that may serve it where the wanted one has
+ * no vector left. */
 static char *key_name(const struct op *op)
 {
 	return strndup(op->key, strcspn(op->key, "\t"));
@@ -22,7 +23,8 @@ static const char *role_word(enum irq_role role)
 
 static bool serves_queue(const struct irq_fact *irq)
 {
-	return (irq->role == IRQ_QUEUE || irq->role == IRQ_QUEUE_RX || irq->role == IRQ_QUEUE_TX) && irq->queue >= 0 && irq->action;
+	return (irq->role == IRQ_QUEUE || irq->role == IRQ_QUEUE_RX || irq->role == IRQ_QUEUE_TX) && irq->queue >= 0 &&
+	       irq->action;
 }
 
 static const struct irq_fact *find(const struct nic_facts *nic, enum irq_role role, unsigned queue)
@@ -56,7 +58,8 @@ static bool hints_usable(const struct nic_facts *nic, enum irq_role role, unsign
 	return n > 0;
 }
 
-int step_irq_order(const struct facts *f, const struct nic_facts *nic, const struct cpumask *pool, unsigned n, unsigned **ret, size_t *ret_n)
+int step_irq_order(const struct facts *f, const struct nic_facts *nic, const struct cpumask *pool, unsigned n,
+		   unsigned **ret, size_t *ret_n)
 {
 	int r = spread_order(&f->cpus, pool, ret, ret_n);
 	enum irq_role role = any_of(nic, IRQ_QUEUE) ? IRQ_QUEUE : IRQ_QUEUE_TX;
@@ -101,28 +104,44 @@ static int plan_queue(const struct spread *x, enum irq_role role, unsigned queue
 	unsigned cpu = hints ? (unsigned)cpumask_next(&irq->hint, -1) : x->order[queue % x->n_order];
 	_cleanup_free_ char *desired = step_text("%u", cpu), *id = step_text("%s-%u", role_word(role), queue);
 	_cleanup_free_ char *key = step_text("%s\t%s", irq ? name : other, x->pool_text);
-	_cleanup_free_ char *target = irq ? step_text("%s %s %u (IRQ %u)", nic->name, role_word(role), queue, irq->irq)
-					  : step_text("%s %s %u (its interrupt comes with the queue)", nic->name, role_word(role), queue);
+	_cleanup_free_ char *target =
+	    irq ? step_text("%s %s %u (IRQ %u)", nic->name, role_word(role), queue, irq->irq)
+		: step_text("%s %s %u (its interrupt comes with the queue)", nic->name, role_word(role), queue);
 	if (!desired || !id || !key || !target)
 		return -ENOMEM;
-	return step_add(p, &(struct op_spec){
-		.step = &step_irq, .value = x->value, .nic = nic, .name = id, .target = target, .key = key, .current = current, .desired = desired,
-	}, NULL);
+	return step_add(p,
+			&(struct op_spec){
+			    .step = &step_irq,
+			    .value = x->value,
+			    .nic = nic,
+			    .name = id,
+			    .target = target,
+			    .key = key,
+			    .current = current,
+			    .desired = desired,
+			},
+			NULL);
 }
 
-static int skip(const struct nic_facts *nic, const struct resolved *v, struct plan *p, enum op_status status, const char *format, const char *text)
+static int skip(const struct nic_facts *nic, const struct resolved *v, struct plan *p, enum op_status status,
+		const char *format, const char *text)
 {
 	_cleanup_free_ char *target = step_text("%s interrupts", nic->name ?: nic->id.path);
 	struct op *op;
 	if (!target)
 		return -ENOMEM;
-	int r = step_add(p, &(struct op_spec){ .step = &step_irq, .value = v, .nic = nic, .target = target, .key = "", .desired = v->value }, &op);
+	int r =
+	    step_add(p,
+		     &(struct op_spec){
+			 .step = &step_irq, .value = v, .nic = nic, .target = target, .key = "", .desired = v->value},
+		     &op);
 	return r ?: step_status(op, status, format, nic->name ?: nic->id.path, text);
 }
 
-static int plan_nic(const struct facts *f, const struct nic_facts *nic, const struct resolved *v, const struct resolved_set *set, struct plan *p)
+static int plan_nic(const struct facts *f, const struct nic_facts *nic, const struct resolved *v,
+		    const struct resolved_set *set, struct plan *p)
 {
-	static const enum irq_role roles[] = { IRQ_QUEUE, IRQ_QUEUE_RX, IRQ_QUEUE_TX };
+	static const enum irq_role roles[] = {IRQ_QUEUE, IRQ_QUEUE_RX, IRQ_QUEUE_TX};
 	_cleanup_(cpumask_free) struct cpumask wanted = {}, pool = {};
 	_cleanup_free_ unsigned *order = NULL;
 	_cleanup_free_ char *pool_text = NULL;
@@ -143,13 +162,17 @@ static int plan_nic(const struct facts *f, const struct nic_facts *nic, const st
 	for (size_t i = 0; i < sizeof(roles) / sizeof(*roles); i++) {
 		if (!nic->name || !any_of(nic, roles[i]))
 			continue;
-		/* Drivers that make all vectors at once (virtio) list more than there are queues: those wait until the queues come. */
-		unsigned n = roles[i] == IRQ_QUEUE_TX ? n_tx : roles[i] == IRQ_QUEUE_RX ? n_rx : n_rx > n_tx ? n_rx : n_tx;
+		/* Drivers that make all vectors at once (virtio) list more than there are queues: those wait until the
+		 * queues come. */
+		unsigned n = roles[i] == IRQ_QUEUE_TX   ? n_tx
+			     : roles[i] == IRQ_QUEUE_RX ? n_rx
+			     : n_rx > n_tx              ? n_rx
+							: n_tx;
 		if (!n)
 			for (size_t k = 0; k < nic->n_irq; k++)
 				if (nic->irq[k].role == roles[i] && nic->irq[k].queue >= (int)n)
 					n = nic->irq[k].queue + 1;
-		struct spread x = { nic, v, &pool, pool_text, order, n_order };
+		struct spread x = {nic, v, &pool, pool_text, order, n_order};
 		bool hints = hints_usable(nic, roles[i], n, &pool);
 		for (unsigned q = 0; q < n && !r; q++)
 			r = plan_queue(&x, roles[i], q, hints, p);
@@ -181,9 +204,17 @@ static int plan_default(struct sys *s, const struct facts *f, const struct resol
 	if (r)
 		return r;
 	int seen = read_default(s, &current);
-	r = step_add(p, &(struct op_spec){
-		.step = &step_irq, .value = v, .name = "default", .target = "interrupts that nobody placed", .key = "default", .current = current, .desired = desired,
-	}, &op);
+	r = step_add(p,
+		     &(struct op_spec){
+			 .step = &step_irq,
+			 .value = v,
+			 .name = "default",
+			 .target = "interrupts that nobody placed",
+			 .key = "default",
+			 .current = current,
+			 .desired = desired,
+		     },
+		     &op);
 	if (!r && seen)
 		r = step_status(op, OP_UNSUPPORTED, "%s" DEFAULT_PATH ": %s", sys_root(s), strerror(-seen));
 	else if (!r && cpumask_empty(&wanted))
@@ -202,7 +233,8 @@ static int plan(struct sys *s, const struct facts *f, const struct resolved_set 
 			err = nic && !step_taken(r, nic) ? plan_nic(f, nic, v, r, p) : 0;
 		}
 		if (err)
-			return error_set(e, err, "%s %s: interrupts could not be planned: %s", v->key, v->value, strerror(-err));
+			return error_set(e, err, "%s %s: interrupts could not be planned: %s", v->key, v->value,
+					 strerror(-err));
 	}
 	return 0;
 }
@@ -214,13 +246,24 @@ int step_irq_collateral(struct sys *s, const struct facts *f, const struct nic_f
 		if (!irq->action || cpumask_empty(&irq->affinity))
 			continue;
 		_cleanup_free_ char *current = NULL, *name = queue_irq_key(irq->action, nic->name);
-		/* The id is that of the step's own operation, so that the journal holds one original whoever came first. */
-		_cleanup_free_ char *id = serves_queue(irq) ? step_text("%s-%d", role_word(irq->role), irq->queue) : step_text("vector-%s", name ?: "");
-		_cleanup_free_ char *target = step_text("%s %s (IRQ %u)", nic->name, irq->action, irq->irq), *key = step_text("%s\t", name ?: "");
+		/* The id is that of the step's own operation, so that the journal holds one original whoever came
+		 * first. */
+		_cleanup_free_ char *id = serves_queue(irq) ? step_text("%s-%d", role_word(irq->role), irq->queue)
+							    : step_text("vector-%s", name ?: "");
+		_cleanup_free_ char *target = step_text("%s %s (IRQ %u)", nic->name, irq->action, irq->irq),
+				    *key = step_text("%s\t", name ?: "");
 		if (!name || !id || !target || !key)
 			return -ENOMEM;
 		int r = step_cpus_text(&irq->affinity, &current);
-		r = r ?: step_add(ret, &(struct op_spec){ .step = &step_irq, .nic = nic, .name = id, .target = target, .key = key, .current = current }, NULL);
+		r = r
+			?: step_add(ret,
+				    &(struct op_spec){.step = &step_irq,
+						      .nic = nic,
+						      .name = id,
+						      .target = target,
+						      .key = key,
+						      .current = current},
+				    NULL);
 		if (r)
 			return r;
 	}
@@ -251,11 +294,12 @@ static int read_irq(struct sys *s, const struct op *op, char **ret)
 	return r ?: step_cpus_text(&m, ret);
 }
 
-/* Where the kernel had no vector left on the CPU asked for (ENOSPC), what was taken instead: same() is asked about it right after the write. */
+/* Where the kernel had no vector left on the CPU asked for (ENOSPC), what was taken instead: same() is asked about it
+ * right after the write. */
 static struct {
 	unsigned irq;
 	int asked, got;
-} moved = { .asked = -1 };
+} moved = {.asked = -1};
 
 static int write_next(struct sys *s, const struct op *op, const char *path, unsigned irq, int asked)
 {
@@ -318,8 +362,9 @@ static bool same(const struct op *op, const char *a, const char *b)
 	if (step_same_cpus(op, a, b))
 		return true;
 	_cleanup_(cpumask_free) struct cpumask got = {}, asked = {};
-	return a && b && moved.asked >= 0 && step_cpus_parse(a, &got) == 0 && step_cpus_parse(b, &asked) == 0 && cpumask_weight(&got) == 1 &&
-	       cpumask_weight(&asked) == 1 && cpumask_test(&got, moved.got) && cpumask_test(&asked, moved.asked);
+	return a && b && moved.asked >= 0 && step_cpus_parse(a, &got) == 0 && step_cpus_parse(b, &asked) == 0 &&
+	       cpumask_weight(&got) == 1 && cpumask_weight(&asked) == 1 && cpumask_test(&got, moved.got) &&
+	       cpumask_test(&asked, moved.asked);
 }
 
 /* A managed interrupt: EIO, and EPERM since the kernel's commit eb29369fa543 (6.14). */
@@ -344,13 +389,13 @@ static enum op_status explain(const struct op *op, int err)
 }
 
 const struct step step_irq = {
-	.name = "irq",
-	.title = "Interrupts of queues",
-	.life = LIFE_BOOT,
-	.by_queue = true,
-	.plan = plan,
-	.read = read_irq,
-	.write = write_irq,
-	.same = same,
-	.explain = explain,
+    .name = "irq",
+    .title = "Interrupts of queues",
+    .life = LIFE_BOOT,
+    .by_queue = true,
+    .plan = plan,
+    .read = read_irq,
+    .write = write_irq,
+    .same = same,
+    .explain = explain,
 };

@@ -1,5 +1,5 @@
-/* irqbalance is kept, and told by a policy script (--policyscript, irqbalance 1.0.4 and later) which interrupts to leave alone. Its unit gets the
- * option by a drop-in; its conffile (/etc/default or /etc/sysconfig) is only read. */
+/* irqbalance is kept, and told by a policy script (--policyscript, irqbalance 1.0.4 and later) which interrupts to
+ * leave alone. Its unit gets the option by a drop-in; its conffile (/etc/default or /etc/sysconfig) is only read. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,8 +10,10 @@
 #define SCRIPT "/etc/hasten/irqbalance-policy.sh"
 #define DROP_IN "/etc/systemd/system/irqbalance.service.d/50-hasten.conf"
 
-static const char *const units[] = { "/etc/systemd/system/irqbalance.service", "/usr/lib/systemd/system/irqbalance.service", "/lib/systemd/system/irqbalance.service", NULL };
-static const char *const conffiles[] = { "/etc/default/irqbalance", "/etc/sysconfig/irqbalance", NULL };
+static const char *const units[] = {"/etc/systemd/system/irqbalance.service",
+				    "/usr/lib/systemd/system/irqbalance.service",
+				    "/lib/systemd/system/irqbalance.service", NULL};
+static const char *const conffiles[] = {"/etc/default/irqbalance", "/etc/sysconfig/irqbalance", NULL};
 
 static int exec_line(void *arg, const char *file, unsigned line, char *text)
 {
@@ -50,13 +52,16 @@ static int script_text(const struct facts *f, const struct resolved_set *set, ch
 	if (!to)
 		return -ENOMEM;
 	fputs("#!/bin/sh\n"
-	      "# Made by hasten; hasten revert removes it. irqbalance asks it about each interrupt: $1 the device's folder, $2 the number.\n"
+	      "# Made by hasten; hasten revert removes it. irqbalance asks it about each interrupt: $1 the device's "
+	      "folder, $2 the number.\n"
 	      "# The devices below have their interrupts placed by hasten.\n"
-	      "case $1 in\n", to);
+	      "case $1 in\n",
+	      to);
 	for (size_t i = 0; i < f->n_nic; i++) {
 		const struct nic_facts *nic = &f->nic[i];
 		_cleanup_free_ char *identity = nic_identity_text(&nic->id);
-		if (!identity || !nic->id.path || nic->id.bus != NIC_BUS_PCI || !step_value(set, "nic.irq.cpus", identity) || step_taken(set, nic))
+		if (!identity || !nic->id.path || nic->id.bus != NIC_BUS_PCI ||
+		    !step_value(set, "nic.irq.cpus", identity) || step_taken(set, nic))
 			continue;
 		fprintf(to, "*/%s | */%s/*) echo ban=true ;;\n", nic->id.path, nic->id.path);
 		n++;
@@ -73,12 +78,21 @@ static int script_text(const struct facts *f, const struct resolved_set *set, ch
 
 static int single(const struct resolved *v, struct plan *p, enum op_status status, const char *text)
 {
-	return step_add(p, &(struct op_spec){
-		.step = &step_irqbalance, .value = v, .target = "irqbalance", .key = "", .desired = "true", .status = status, .status_text = text,
-	}, NULL);
+	return step_add(p,
+			&(struct op_spec){
+			    .step = &step_irqbalance,
+			    .value = v,
+			    .target = "irqbalance",
+			    .key = "",
+			    .desired = "true",
+			    .status = status,
+			    .status_text = text,
+			},
+			NULL);
 }
 
-static int plan_files(struct sys *s, const struct facts *f, const struct resolved_set *set, const struct resolved *v, struct plan *p)
+static int plan_files(struct sys *s, const struct facts *f, const struct resolved_set *set, const struct resolved *v,
+		      struct plan *p)
 {
 	_cleanup_free_ char *script = NULL, *exec = NULL, *drop_in = NULL;
 	unsigned n = 0;
@@ -93,7 +107,10 @@ static int plan_files(struct sys *s, const struct facts *f, const struct resolve
 	for (size_t i = 0; conffiles[i] && !r; i++)
 		r = step_lines(s, conffiles[i], NULL, policy_line, &admin);
 	r = r ?: step_lines(s, "/etc/systemd/system/irqbalance.service.d", ".conf", policy_line, &admin);
-	_cleanup_free_ char *theirs = admin.file ? step_text("%s:%u names another policy script; let it print ban=true for these devices", admin.file, admin.line) : NULL;
+	_cleanup_free_ char *theirs =
+	    admin.file ? step_text("%s:%u names another policy script; let it print ban=true for these devices",
+				   admin.file, admin.line)
+		       : NULL;
 	free(admin.file);
 	if (!r && theirs)
 		return single(v, p, OP_ADMIN, theirs);
@@ -103,14 +120,33 @@ static int plan_files(struct sys *s, const struct facts *f, const struct resolve
 		return single(v, p, OP_MANUAL, "irqbalance has no systemd unit; start it with --policyscript=" SCRIPT);
 	/* Another drop-in may have replaced the command; its last word holds. */
 	r = r ?: step_lines(s, "/etc/systemd/system/irqbalance.service.d", ".conf", exec_line, &exec);
-	drop_in = step_text("# Made by hasten; hasten revert removes it.\n[Service]\nExecStart=\nExecStart=%s --policyscript=" SCRIPT "\n", exec ?: "");
+	drop_in = step_text(
+	    "# Made by hasten; hasten revert removes it.\n[Service]\nExecStart=\nExecStart=%s --policyscript=" SCRIPT
+	    "\n",
+	    exec ?: "");
 	r = r ?: drop_in ? 0 : -ENOMEM;
-	r = r ?: step_add_file(s, p, &(struct op_spec){
-		.step = &step_irqbalance, .value = v, .name = "policy", .target = "irqbalance: " SCRIPT, .desired = script, .group = "irqbalance",
-	}, SCRIPT, NULL);
-	return r ?: step_add_file(s, p, &(struct op_spec){
-		.step = &step_irqbalance, .value = v, .name = "unit", .target = "irqbalance: " DROP_IN, .desired = drop_in, .group = "irqbalance",
-	}, DROP_IN, NULL);
+	r = r
+		?: step_add_file(s, p,
+				 &(struct op_spec){
+				     .step = &step_irqbalance,
+				     .value = v,
+				     .name = "policy",
+				     .target = "irqbalance: " SCRIPT,
+				     .desired = script,
+				     .group = "irqbalance",
+				 },
+				 SCRIPT, NULL);
+	return r
+		   ?: step_add_file(s, p,
+				    &(struct op_spec){
+					.step = &step_irqbalance,
+					.value = v,
+					.name = "unit",
+					.target = "irqbalance: " DROP_IN,
+					.desired = drop_in,
+					.group = "irqbalance",
+				    },
+				    DROP_IN, NULL);
 }
 
 static int plan(struct sys *s, const struct facts *f, const struct resolved_set *r, struct plan *p, struct error *e)
@@ -126,15 +162,15 @@ static int finish(struct sys *s, struct error *e)
 		return 0;
 	int r = step_daemon_reload(s, e);
 	/* Asks the script anew; one that does not run is not started. */
-	return r ?: step_run(s, (const char *const[]){ "systemctl", "try-restart", "irqbalance.service", NULL }, e);
+	return r ?: step_run(s, (const char *const[]){"systemctl", "try-restart", "irqbalance.service", NULL}, e);
 }
 
 const struct step step_irqbalance = {
-	.name = "irqbalance",
-	.title = "irqbalance",
-	.life = LIFE_FILE,
-	.plan = plan,
-	.read = step_file_read,
-	.write = step_file_write,
-	.finish = finish,
+    .name = "irqbalance",
+    .title = "irqbalance",
+    .life = LIFE_FILE,
+    .plan = plan,
+    .read = step_file_read,
+    .write = step_file_write,
+    .finish = finish,
 };

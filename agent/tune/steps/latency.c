@@ -1,5 +1,6 @@
-/* How long an idle CPU may take to wake: the file of each CPU, which outlives its writer (a descriptor of /dev/cpu_dma_latency does not). The
- * kernel's texts: "0" no limit, "n/a" no idle state at all, else microseconds (pm_qos_resume_latency_us, drivers/base/power/sysfs.c). */
+/* How long an idle CPU may take to wake: the file of each CPU, which outlives its writer (a descriptor of
+ * /dev/cpu_dma_latency does not). The kernel's texts: "0" no limit, "n/a" no idle state at all, else microseconds
+ * (pm_qos_resume_latency_us, drivers/base/power/sysfs.c). */
 #include <errno.h>
 #include <string.h>
 
@@ -14,24 +15,35 @@ static int64_t longest(const char *text)
 
 static int plan_cpu(struct sys *s, const struct resolved *v, int cpu, const char *wanted, struct plan *p)
 {
-	_cleanup_free_ char *key = step_text("/sys/devices/system/cpu/cpu%d/power/pm_qos_resume_latency_us", cpu), *name = step_text("cpu%d", cpu);
+	_cleanup_free_ char *key = step_text("/sys/devices/system/cpu/cpu%d/power/pm_qos_resume_latency_us", cpu),
+			    *name = step_text("cpu%d", cpu);
 	_cleanup_free_ char *target = step_text("wake-up time of CPU %d", cpu), *current = NULL, *base = NULL;
 	struct op *op;
 	if (!key || !name || !target)
 		return -ENOMEM;
-	int seen = step_attr_read(s, &(struct op){ .key = key }, &current);
+	int seen = step_attr_read(s, &(struct op){.key = key}, &current);
 	if (!seen) {
 		int r = step_base(p, &step_latency, NULL, name, current, &base);
 		if (r)
 			return r;
-		if (base && ((v->mode == SETTING_AT_MOST && longest(base) < longest(wanted)) || (v->mode == SETTING_AT_LEAST && longest(base) > longest(wanted))))
+		if (base && ((v->mode == SETTING_AT_MOST && longest(base) < longest(wanted)) ||
+			     (v->mode == SETTING_AT_LEAST && longest(base) > longest(wanted))))
 			wanted = base;
 	}
-	int r = step_add(p, &(struct op_spec){
-		.step = &step_latency, .value = v, .name = name, .target = target, .key = key, .current = current, .desired = wanted,
-	}, &op);
+	int r = step_add(p,
+			 &(struct op_spec){
+			     .step = &step_latency,
+			     .value = v,
+			     .name = name,
+			     .target = target,
+			     .key = key,
+			     .current = current,
+			     .desired = wanted,
+			 },
+			 &op);
 	if (!r && seen)
-		r = step_status(op, seen == -EACCES ? OP_DENIED : OP_UNSUPPORTED, "%s%s: %s", sys_root(s), key, strerror(-seen));
+		r = step_status(op, seen == -EACCES ? OP_DENIED : OP_UNSUPPORTED, "%s%s: %s", sys_root(s), key,
+				strerror(-seen));
 	return r;
 }
 
@@ -49,10 +61,10 @@ static int plan(struct sys *s, const struct facts *f, const struct resolved_set 
 }
 
 const struct step step_latency = {
-	.name = "latency",
-	.title = "Wake-up time of idle CPUs",
-	.life = LIFE_BOOT,
-	.plan = plan,
-	.read = step_attr_read,
-	.write = step_attr_write,
+    .name = "latency",
+    .title = "Wake-up time of idle CPUs",
+    .life = LIFE_BOOT,
+    .plan = plan,
+    .read = step_attr_read,
+    .write = step_attr_write,
 };

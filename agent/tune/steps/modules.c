@@ -20,7 +20,8 @@ static char *underscored(const char *name)
 
 static bool is_module_name(const char *name)
 {
-	return *name && strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == strlen(name);
+	return *name &&
+	       strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == strlen(name);
 }
 
 static bool same_name(const char *a, size_t n, const char *b)
@@ -53,14 +54,16 @@ static int list_line(void *arg, const char *file, unsigned line, char *text)
 
 static bool kernel_lacks(struct sys *s, const struct facts *f, const char *module)
 {
-	struct search x = { .module = module };
+	struct search x = {.module = module};
 	const char *kernel = f->platform.kernel;
 	if (!kernel || !sys_exists(s, "/lib/modules/%s/modules.dep", kernel))
 		return false;
-	_cleanup_free_ char *dep = step_text("/lib/modules/%s/modules.dep", kernel), *builtin = step_text("/lib/modules/%s/modules.builtin", kernel);
+	_cleanup_free_ char *dep = step_text("/lib/modules/%s/modules.dep", kernel),
+			    *builtin = step_text("/lib/modules/%s/modules.builtin", kernel);
 	if (!dep || !builtin)
 		return false;
-	return step_lines(s, dep, NULL, list_line, &x) == 0 && step_lines(s, builtin, NULL, list_line, &x) == 0 && !x.known;
+	return step_lines(s, dep, NULL, list_line, &x) == 0 && step_lines(s, builtin, NULL, list_line, &x) == 0 &&
+	       !x.known;
 }
 
 static int load_line(void *arg, const char *file, unsigned line, char *text)
@@ -112,18 +115,29 @@ static bool loaded(struct sys *s, const char *module)
 static int plan_load(struct sys *s, const struct facts *f, const struct resolved *v, struct plan *p)
 {
 	const char *module = step_key_tail(v);
-	_cleanup_free_ char *text = step_text("# Made by hasten (profile %s); hasten revert removes it.\n%s\n", v->profile ?: "-", module);
-	_cleanup_free_ char *path = step_text("/etc/modules-load.d/hasten-%s.conf", module), *at_boot = step_text("boot/%s", module), *now = step_text("now/%s", module);
-	_cleanup_free_ char *boot_target = step_text("module %s at boot", module), *now_target = step_text("module %s", module), *key = step_text(NOW "%s", module);
+	_cleanup_free_ char *text =
+	    step_text("# Made by hasten (profile %s); hasten revert removes it.\n%s\n", v->profile ?: "-", module);
+	_cleanup_free_ char *path = step_text("/etc/modules-load.d/hasten-%s.conf", module),
+			    *at_boot = step_text("boot/%s", module), *now = step_text("now/%s", module);
+	_cleanup_free_ char *boot_target = step_text("module %s at boot", module),
+			    *now_target = step_text("module %s", module), *key = step_text(NOW "%s", module);
 	struct op *op;
 	if (!text || !path || !at_boot || !now || !boot_target || !now_target || !key)
 		return -ENOMEM;
 	if (!step_true(v))
 		return 0;
 	bool lacks = !loaded(s, module) && kernel_lacks(s, f, module);
-	int r = step_add(p, &(struct op_spec){
-		.step = &step_modules, .value = v, .name = now, .target = now_target, .key = key, .current = loaded(s, module) ? "loaded" : "not loaded", .desired = "loaded",
-	}, &op);
+	int r = step_add(p,
+			 &(struct op_spec){
+			     .step = &step_modules,
+			     .value = v,
+			     .name = now,
+			     .target = now_target,
+			     .key = key,
+			     .current = loaded(s, module) ? "loaded" : "not loaded",
+			     .desired = "loaded",
+			 },
+			 &op);
 	if (r)
 		return r;
 	op->life = LIFE_BOOT;
@@ -131,28 +145,42 @@ static int plan_load(struct sys *s, const struct facts *f, const struct resolved
 	if (lacks)
 		r = step_status(op, OP_UNSUPPORTED, "kernel %s has no module %s", f->platform.kernel, module);
 	else if (!loaded(s, module) && sys_read_u64(s, &disabled, "/proc/sys/kernel/modules_disabled") == 0 && disabled)
-		r = step_status(op, OP_DENIED, "kernel.modules_disabled is 1: no module can be loaded until the next boot");
+		r = step_status(op, OP_DENIED,
+				"kernel.modules_disabled is 1: no module can be loaded until the next boot");
 	else if (!loaded(s, module) && sys_kind(s) != SYS_LIVE)
 		r = step_status(op, OP_AT_BOOT, "%s is loaded when the machine boots", module);
 	if (r)
 		return r;
-	r = step_add_file(s, p, &(struct op_spec){ .step = &step_modules, .value = v, .name = at_boot, .target = boot_target, .desired = text }, path, &op);
+	r = step_add_file(
+	    s, p,
+	    &(struct op_spec){
+		.step = &step_modules, .value = v, .name = at_boot, .target = boot_target, .desired = text},
+	    path, &op);
 	if (!r && lacks)
 		return step_status(op, OP_UNSUPPORTED, "kernel %s has no module %s", f->platform.kernel, module);
-	return r || op->status != OP_PLANNED ? r : admin_of(s, "/etc/modules-load.d", load_line, &(struct search){ .module = module }, op);
+	return r || op->status != OP_PLANNED
+		   ? r
+		   : admin_of(s, "/etc/modules-load.d", load_line, &(struct search){.module = module}, op);
 }
 
 static int plan_options(struct sys *s, const struct resolved *v, struct plan *p)
 {
 	const char *module = step_key_tail(v);
-	_cleanup_free_ char *text = step_text("# Made by hasten (profile %s); hasten revert removes it.\noptions %s %s\n", v->profile ?: "-", module, v->value);
-	_cleanup_free_ char *path = step_text("/etc/modprobe.d/hasten-%s.conf", module), *name = step_text("options/%s", module);
+	_cleanup_free_ char *text =
+	    step_text("# Made by hasten (profile %s); hasten revert removes it.\noptions %s %s\n", v->profile ?: "-",
+		      module, v->value);
+	_cleanup_free_ char *path = step_text("/etc/modprobe.d/hasten-%s.conf", module),
+			    *name = step_text("options/%s", module);
 	_cleanup_free_ char *target = step_text("options of module %s", module);
 	struct op *op;
 	if (!text || !path || !name || !target)
 		return -ENOMEM;
-	int r = step_add_file(s, p, &(struct op_spec){ .step = &step_modules, .value = v, .name = name, .target = target, .desired = text }, path, &op);
-	return r || op->status != OP_PLANNED ? r : admin_of(s, "/etc/modprobe.d", option_line, &(struct search){ .module = module, .options = v->value }, op);
+	int r = step_add_file(
+	    s, p, &(struct op_spec){.step = &step_modules, .value = v, .name = name, .target = target, .desired = text},
+	    path, &op);
+	return r || op->status != OP_PLANNED ? r
+					     : admin_of(s, "/etc/modprobe.d", option_line,
+							&(struct search){.module = module, .options = v->value}, op);
 }
 
 static int plan(struct sys *s, const struct facts *f, const struct resolved_set *r, struct plan *p, struct error *e)
@@ -164,7 +192,9 @@ static int plan(struct sys *s, const struct facts *f, const struct resolved_set 
 			if (options == pass)
 				continue;
 			if (!is_module_name(step_key_tail(v)) || strpbrk(v->value, "\n\r"))
-				return error_set_at(e, -EINVAL, v->file, v->line, "%s: \"%s\" is not the name of a module with its options", v->key, step_key_tail(v));
+				return error_set_at(e, -EINVAL, v->file, v->line,
+						    "%s: \"%s\" is not the name of a module with its options", v->key,
+						    step_key_tail(v));
 			int err = options ? plan_options(s, v, p) : plan_load(s, f, v, p);
 			if (err)
 				return error_set(e, err, "%s could not be planned: %s", v->key, strerror(-err));
@@ -194,7 +224,10 @@ static int write_module(struct sys *s, const struct op *op, const char *value)
 	if (sys_kind(s) != SYS_LIVE)
 		return -ENOTCONN;
 	/* modprobe -r leaves a module that is in use, and says so. */
-	int r = step_run(s, load ? (const char *const[]){ "modprobe", module, NULL } : (const char *const[]){ "modprobe", "-r", module, NULL }, NULL);
+	int r = step_run(s,
+			 load ? (const char *const[]){"modprobe", module, NULL}
+			      : (const char *const[]){"modprobe", "-r", module, NULL},
+			 NULL);
 	return r == -EIO && !load ? -EBUSY : r;
 }
 
@@ -231,21 +264,23 @@ static enum op_status standing(struct sys *s, const struct op *op, char **ret_te
 		if (sys_read_line(s, &now, "/sys/module/%s/parameters/%s", name, option))
 			continue;
 		bool yes = !value || strchr("yY1", *value), no = value && strchr("nN0", *value);
-		if ((value && strcmp(now, value) == 0) || (yes && strcmp(now, "Y") == 0) || (no && strcmp(now, "N") == 0))
+		if ((value && strcmp(now, value) == 0) || (yes && strcmp(now, "Y") == 0) ||
+		    (no && strcmp(now, "N") == 0))
 			continue;
-		*ret_text = step_text("module %s is loaded with %s=%s; the option is taken when it is loaded again", module, option, now);
+		*ret_text = step_text("module %s is loaded with %s=%s; the option is taken when it is loaded again",
+				      module, option, now);
 		return OP_PENDING_REBOOT;
 	}
 	return OP_OK;
 }
 
 const struct step step_modules = {
-	.name = "modules",
-	.title = "Kernel modules",
-	.life = LIFE_FILE,
-	.plan = plan,
-	.read = read_module,
-	.write = write_module,
-	.explain = explain,
-	.standing = standing,
+    .name = "modules",
+    .title = "Kernel modules",
+    .life = LIFE_FILE,
+    .plan = plan,
+    .read = read_module,
+    .write = write_module,
+    .explain = explain,
+    .standing = standing,
 };

@@ -60,7 +60,7 @@ int pairs_parse(const char *text, struct eth_settings *ret)
 			break;
 		}
 		set.values = more;
-		set.values[set.n_values] = (struct eth_value){ .value = value };
+		set.values[set.n_values] = (struct eth_value){.value = value};
 		strcpy(set.values[set.n_values++].name, name);
 	}
 	if (r)

@@ -13,11 +13,13 @@ static int path_of(const struct op *op, char **ret)
 	return *ret ? 0 : -ENOMEM;
 }
 
-/* A queue that is not there is one that more channels would bring; a file that is missing in a queue's folder is a missing knob. */
+/* A queue that is not there is one that more channels would bring; a file that is missing in a queue's folder is a
+ * missing knob. */
 static int missing(struct sys *s, const struct op *op, char **ret)
 {
 	int n = strcspn(op->key, "/");
-	if (!sys_is_dir(s, "/sys/class/net/%s/queues", op->ifname) || sys_is_dir(s, "/sys/class/net/%s/queues/%.*s", op->ifname, n, op->key))
+	if (!sys_is_dir(s, "/sys/class/net/%s/queues", op->ifname) ||
+	    sys_is_dir(s, "/sys/class/net/%s/queues/%.*s", op->ifname, n, op->key))
 		return -ENOENT;
 	*ret = NULL;
 	return 0;
@@ -78,7 +80,8 @@ unsigned queue_count(const struct nic_facts *nic, bool rx)
 }
 
 /* A set that the facts have needs no second look; an empty one may be a file that is not there. */
-static int mask_now(struct sys *s, const struct nic_facts *nic, bool rx, unsigned queue, const struct op *probe, char **ret)
+static int mask_now(struct sys *s, const struct nic_facts *nic, bool rx, unsigned queue, const struct op *probe,
+		    char **ret)
 {
 	for (size_t i = 0; i < nic->n_queue; i++) {
 		const struct nic_queue_fact *q = &nic->queue[i];
@@ -89,25 +92,36 @@ static int mask_now(struct sys *s, const struct nic_facts *nic, bool rx, unsigne
 	return queue_mask_read(s, probe, ret);
 }
 
-int queue_file_add(struct sys *s, struct plan *p, const struct step *st, const struct resolved *v, const struct nic_facts *nic, bool rx,
-	unsigned queue, const char *file, bool mask, const char *desired, struct op **ret)
+int queue_file_add(struct sys *s, struct plan *p, const struct step *st, const struct resolved *v,
+		   const struct nic_facts *nic, bool rx, unsigned queue, const char *file, bool mask,
+		   const char *desired, struct op **ret)
 {
 	_cleanup_free_ char *current = NULL, *key = step_text("%s-%u/%s", rx ? "rx" : "tx", queue, file);
 	_cleanup_free_ char *target = step_text("%s %s queue %u %s", nic->name, rx ? "receive" : "send", queue, file);
 	if (!key || !target)
 		return -ENOMEM;
-	struct op *op, probe = { .key = key, .ifname = nic->name };
+	struct op *op, probe = {.key = key, .ifname = nic->name};
 	int seen = mask ? mask_now(s, nic, rx, queue, &probe, &current) : queue_number_read(s, &probe, &current);
 	/* Collateral is what there is to lose. */
 	if (!v && (seen || !current))
 		return 0;
-	_cleanup_free_ char *name = step_text("%s-%u%s%s", rx ? "rx" : "tx", queue, strcmp(file, "rps_flow_cnt") == 0 ? "/" : "",
-		strcmp(file, "rps_flow_cnt") == 0 ? "flows" : "");
+	_cleanup_free_ char *name =
+	    step_text("%s-%u%s%s", rx ? "rx" : "tx", queue, strcmp(file, "rps_flow_cnt") == 0 ? "/" : "",
+		      strcmp(file, "rps_flow_cnt") == 0 ? "flows" : "");
 	if (!name)
 		return -ENOMEM;
-	int r = step_add(p, &(struct op_spec){
-		.step = st, .value = v, .nic = nic, .name = name, .target = target, .key = key, .current = current, .desired = desired,
-	}, &op);
+	int r = step_add(p,
+			 &(struct op_spec){
+			     .step = st,
+			     .value = v,
+			     .nic = nic,
+			     .name = name,
+			     .target = target,
+			     .key = key,
+			     .current = current,
+			     .desired = desired,
+			 },
+			 &op);
 	if (!r && (seen == -EACCES || seen == -EPERM))
 		r = step_status(op, OP_DENIED, "%s: queues/%s: %s", nic->name, key, strerror(-seen));
 	else if (!r && seen)

@@ -50,7 +50,7 @@ static int find_in_interrupts(struct sys *s, const char *action, unsigned *ret)
 		char *number;
 		unsigned long irq = strtoul(line, &number, 10);
 		if (end > n && number != line && *number == ':' && isspace((unsigned char)line[end - n - 1]) &&
-			strncmp(line + end - n, action, n) == 0) {
+		    strncmp(line + end - n, action, n) == 0) {
 			*ret = irq;
 			return 0;
 		}
@@ -63,7 +63,8 @@ int queue_irq_find(struct sys *s, const char *ifname, const char *key, unsigned 
 	const char *percent = strchr(key, '%');
 	if (!ifname)
 		return -ENODEV;
-	_cleanup_free_ char *action = percent ? step_text("%.*s%s%s", (int)(percent - key), key, ifname, percent + 1) : strdup(key);
+	_cleanup_free_ char *action =
+	    percent ? step_text("%.*s%s%s", (int)(percent - key), key, ifname, percent + 1) : strdup(key);
 	_cleanup_(free_list) char **irqs = NULL;
 	if (!action)
 		return -ENOMEM;

@@ -6,20 +6,28 @@
 #include "agent/tune/steps/pairs.h"
 #include "agent/tune/steps/step.h"
 
-static const char *const names[] = { "rx", "tx", NULL };
-static const char *const keys[] = { "nic.rings.rx", "nic.rings.tx" };
+static const char *const names[] = {"rx", "tx", NULL};
+static const char *const keys[] = {"nic.rings.rx", "nic.rings.tx"};
 
 static int plan_nic(const struct nic_facts *nic, const struct resolved *const v[2], struct plan *p)
 {
 	const struct resolved *first = v[0] ?: v[1];
 	const char *called = nic->name ?: nic->id.path;
-	_cleanup_free_ char *current = NULL, *before = NULL, *desired = NULL, *message = NULL, *target = step_text("%s rings", called);
+	_cleanup_free_ char *current = NULL, *before = NULL, *desired = NULL, *message = NULL,
+			    *target = step_text("%s rings", called);
 	if (!target)
 		return -ENOMEM;
 	struct op *op;
 	int r = nic->has_eth[ETH_RINGS] ? pairs_format(&nic->eth[ETH_RINGS], names, &current) : -EOPNOTSUPP;
 	if (r == -EOPNOTSUPP) {
-		r = step_add(p, &(struct op_spec){ .step = &step_rings, .value = first, .nic = nic, .target = target, .key = "rings", .desired = first->value }, &op);
+		r = step_add(p,
+			     &(struct op_spec){.step = &step_rings,
+					       .value = first,
+					       .nic = nic,
+					       .target = target,
+					       .key = "rings",
+					       .desired = first->value},
+			     &op);
 		return r ?: step_status(op, OP_UNSUPPORTED, "%s: the size of its rings cannot be set", called);
 	}
 	_cleanup_(eth_settings_free) struct eth_settings set = {}, base = {};
@@ -34,8 +42,9 @@ static int plan_nic(const struct nic_facts *nic, const struct resolved *const v[
 			continue;
 		r = step_number(v[i], first_had ? first_had->value : now->value, &n);
 		if (!r && now->has_max && n > now->max) {
-			char *more = step_text("%s%s%s: %lld descriptors requested in the %s ring, the device has %u; using %u", message ?: "",
-				message ? "; " : "", called, (long long)n, names[i], now->max, now->max);
+			char *more = step_text(
+			    "%s%s%s: %lld descriptors requested in the %s ring, the device has %u; using %u",
+			    message ?: "", message ? "; " : "", called, (long long)n, names[i], now->max, now->max);
 			if (!more)
 				return -ENOMEM;
 			free(message);
@@ -47,10 +56,19 @@ static int plan_nic(const struct nic_facts *nic, const struct resolved *const v[
 				set.values[j].value = n;
 	}
 	r = r ?: pairs_format(&set, names, &desired);
-	r = r ?: step_add(p, &(struct op_spec){
-		.step = &step_rings, .value = first, .nic = nic, .target = target, .key = "rings", .current = current, .desired = desired,
-		.status_text = message,
-	}, &op);
+	r = r
+		?: step_add(p,
+			    &(struct op_spec){
+				.step = &step_rings,
+				.value = first,
+				.nic = nic,
+				.target = target,
+				.key = "rings",
+				.current = current,
+				.desired = desired,
+				.status_text = message,
+			    },
+			    &op);
 	if (r)
 		return r;
 	step_effect(op, nic, ETH_RINGS);
@@ -64,10 +82,11 @@ static int plan(struct sys *s, const struct facts *f, const struct resolved_set 
 		_cleanup_free_ char *identity = nic_identity_text(&nic->id);
 		if (!identity)
 			return -ENOMEM;
-		const struct resolved *v[2] = { step_value(r, keys[0], identity), step_value(r, keys[1], identity) };
+		const struct resolved *v[2] = {step_value(r, keys[0], identity), step_value(r, keys[1], identity)};
 		int err = (v[0] || v[1]) && !step_taken(r, nic) ? plan_nic(nic, v, p) : 0;
 		if (err)
-			return error_set(e, err, "%s: its rings could not be planned: %s", nic->name ?: identity, strerror(-err));
+			return error_set(e, err, "%s: its rings could not be planned: %s", nic->name ?: identity,
+					 strerror(-err));
 	}
 	return 0;
 }
@@ -111,12 +130,12 @@ static bool same(const struct op *op, const char *a, const char *b)
 }
 
 const struct step step_rings = {
-	.name = "rings",
-	.title = "Rings of NICs",
-	.life = LIFE_BOOT,
-	.plan = plan,
-	.read = read_rings,
-	.write = write_rings,
-	.same = same,
-	.collateral = step_queue_collateral,
+    .name = "rings",
+    .title = "Rings of NICs",
+    .life = LIFE_BOOT,
+    .plan = plan,
+    .read = read_rings,
+    .write = write_rings,
+    .same = same,
+    .collateral = step_queue_collateral,
 };

@@ -5,8 +5,9 @@
 #include "agent/sys/cleanup.h"
 #include "agent/tune/steps/queue_file.h"
 
-/* The kernel makes the table of a queue a power of two, rounding up (store_rps_dev_flow_table_cnt, net/core/net-sysfs.c): asked for one, it
- * takes it as it is, and the tables together stay within what the profile says. */
+/* The kernel makes the table of a queue a power of two, rounding up (store_rps_dev_flow_table_cnt,
+ * net/core/net-sysfs.c): asked for one, it takes it as it is, and the tables together stay within what the profile
+ * says. */
 static uint64_t flows_of_queue(uint64_t all, unsigned queues)
 {
 	uint64_t each = all / (queues ?: 1), power = 1;
@@ -17,8 +18,8 @@ static uint64_t flows_of_queue(uint64_t all, unsigned queues)
 	return power;
 }
 
-static int plan_nic(struct sys *s, const struct facts *f, const struct nic_facts *nic, const struct resolved *v, const struct resolved_set *set,
-	struct plan *p)
+static int plan_nic(struct sys *s, const struct facts *f, const struct nic_facts *nic, const struct resolved *v,
+		    const struct resolved_set *set, struct plan *p)
 {
 	unsigned n_rx, n_tx;
 	bool flows = strcmp(v->key, "nic.rps.flows") == 0;
@@ -40,11 +41,21 @@ static int plan_nic(struct sys *s, const struct facts *f, const struct nic_facts
 	if (!nic->name || !n_rx) {
 		_cleanup_free_ char *target = step_text("%s receive queues", called);
 		struct op *op;
-		r = target ? step_add(p, &(struct op_spec){ .step = &step_rps, .value = v, .nic = nic, .name = flows ? "flows" : NULL, .target = target, .key = "", .desired = desired }, &op) : -ENOMEM;
+		r = target ? step_add(p,
+				      &(struct op_spec){.step = &step_rps,
+							.value = v,
+							.nic = nic,
+							.name = flows ? "flows" : NULL,
+							.target = target,
+							.key = "",
+							.desired = desired},
+				      &op)
+			   : -ENOMEM;
 		return r ?: step_status(op, OP_UNSUPPORTED, "%s: its receive queues are not known", called);
 	}
 	for (unsigned q = 0; q < n_rx && !r; q++)
-		r = queue_file_add(s, p, &step_rps, v, nic, true, q, flows ? "rps_flow_cnt" : "rps_cpus", !flows, desired, NULL);
+		r = queue_file_add(s, p, &step_rps, v, nic, true, q, flows ? "rps_flow_cnt" : "rps_cpus", !flows,
+				   desired, NULL);
 	return r;
 }
 
@@ -54,7 +65,8 @@ static int plan(struct sys *s, const struct facts *f, const struct resolved_set 
 		const struct nic_facts *nic = step_nic(f, v->target);
 		int err = nic && !step_taken(r, nic) ? plan_nic(s, f, nic, v, r, p) : 0;
 		if (err)
-			return error_set(e, err, "%s: %s %s could not be planned: %s", nic->name ?: v->target, v->key, v->value, strerror(-err));
+			return error_set(e, err, "%s: %s %s could not be planned: %s", nic->name ?: v->target, v->key,
+					 v->value, strerror(-err));
 	}
 	return 0;
 }
@@ -91,12 +103,12 @@ static bool same(const struct op *op, const char *a, const char *b)
 }
 
 const struct step step_rps = {
-	.name = "rps",
-	.title = "Receiving CPUs (RPS, RFS)",
-	.life = LIFE_BOOT,
-	.by_queue = true,
-	.plan = plan,
-	.read = read_file,
-	.write = write_file,
-	.same = same,
+    .name = "rps",
+    .title = "Receiving CPUs (RPS, RFS)",
+    .life = LIFE_BOOT,
+    .by_queue = true,
+    .plan = plan,
+    .read = read_file,
+    .write = write_file,
+    .same = same,
 };

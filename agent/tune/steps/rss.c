@@ -1,5 +1,5 @@
-/* The indirection table of receive-side scaling. Texts: "default" (nobody configured it, the kernel spreads it over all queues, and anew when
- * their number changes), "equal N" (entry i names queue i % N), else the entries. */
+/* The indirection table of receive-side scaling. Texts: "default" (nobody configured it, the kernel spreads it over all
+ * queues, and anew when their number changes), "equal N" (entry i names queue i % N), else the entries. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -71,20 +71,30 @@ static int table_parse(const char *text, struct eth_settings *ret)
 	return 0;
 }
 
-static int add(struct plan *p, const struct nic_facts *nic, const struct resolved *v, const char *current, const char *desired, struct op **ret)
+static int add(struct plan *p, const struct nic_facts *nic, const struct resolved *v, const char *current,
+	       const char *desired, struct op **ret)
 {
 	_cleanup_free_ char *target = step_text("%s indirection table", nic->name ?: nic->id.path);
 	if (!target)
 		return -ENOMEM;
-	int r = step_add(p, &(struct op_spec){
-		.step = &step_rss, .value = v, .nic = nic, .target = target, .key = "indirection", .current = current, .desired = desired,
-	}, ret);
+	int r = step_add(p,
+			 &(struct op_spec){
+			     .step = &step_rss,
+			     .value = v,
+			     .nic = nic,
+			     .target = target,
+			     .key = "indirection",
+			     .current = current,
+			     .desired = desired,
+			 },
+			 ret);
 	if (!r)
 		step_effect(*ret, nic, ETH_RSS);
 	return r;
 }
 
-static int plan_value(const struct nic_facts *nic, const struct resolved *v, const struct resolved_set *set, struct plan *p)
+static int plan_value(const struct nic_facts *nic, const struct resolved *v, const struct resolved_set *set,
+		      struct plan *p)
 {
 	_cleanup_free_ char *current = NULL, *desired = NULL;
 	const char *called = nic->name ?: nic->id.path;
@@ -108,7 +118,8 @@ static int plan_value(const struct nic_facts *nic, const struct resolved *v, con
 	desired = all ? strdup("default") : step_text("equal %lld", (long long)n);
 	r = desired ? add(p, nic, v, current, desired, &op) : -ENOMEM;
 	if (!r && asked > n)
-		r = step_status(op, OP_PLANNED, "%s: %lld queues requested, it will have %u; using %u", called, (long long)asked, rx, rx);
+		r = step_status(op, OP_PLANNED, "%s: %lld queues requested, it will have %u; using %u", called,
+				(long long)asked, rx, rx);
 	return r;
 }
 
@@ -118,7 +129,8 @@ static int plan(struct sys *s, const struct facts *f, const struct resolved_set 
 		const struct nic_facts *nic = step_nic(f, v->target);
 		int err = nic && !step_taken(r, nic) ? plan_value(nic, v, r, p) : 0;
 		if (err)
-			return error_set(e, err, "%s: its indirection table could not be planned: %s", nic->name ?: v->target, strerror(-err));
+			return error_set(e, err, "%s: its indirection table could not be planned: %s",
+					 nic->name ?: v->target, strerror(-err));
 	}
 	return 0;
 }
@@ -156,11 +168,11 @@ static int write_table(struct sys *s, const struct op *op, const char *value)
 }
 
 const struct step step_rss = {
-	.name = "rss",
-	.title = "Receive-side scaling",
-	.life = LIFE_BOOT,
-	.by_queue = true,
-	.plan = plan,
-	.read = read_table,
-	.write = write_table,
+    .name = "rss",
+    .title = "Receive-side scaling",
+    .life = LIFE_BOOT,
+    .by_queue = true,
+    .plan = plan,
+    .read = read_table,
+    .write = write_table,
 };

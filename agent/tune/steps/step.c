@@ -31,7 +31,8 @@ const struct resolved *step_value(const struct resolved_set *r, const char *key,
 
 bool step_true(const struct resolved *v)
 {
-	return v && (strcmp(v->value, "true") == 0 || strcmp(v->value, "1") == 0 || strcmp(v->value, "yes") == 0 || strcmp(v->value, "on") == 0);
+	return v && (strcmp(v->value, "true") == 0 || strcmp(v->value, "1") == 0 || strcmp(v->value, "yes") == 0 ||
+		     strcmp(v->value, "on") == 0);
 }
 
 int step_number(const struct resolved *v, int64_t base, int64_t *ret)
@@ -85,7 +86,8 @@ static int id_of(const struct step *st, const struct nic_facts *nic, const char 
 	return *ret ? 0 : -ENOMEM;
 }
 
-int step_base(const struct plan *p, const struct step *st, const struct nic_facts *nic, const char *name, const char *current, char **ret)
+int step_base(const struct plan *p, const struct step *st, const struct nic_facts *nic, const char *name,
+	      const char *current, char **ret)
 {
 	_cleanup_free_ char *id = NULL;
 	int r = id_of(st, nic, name, &id);
@@ -126,9 +128,10 @@ int step_add(struct plan *p, const struct op_spec *spec, struct op **ret)
 		return -ENOMEM;
 	const struct resolved *v = spec->value;
 	if (copy(&op->target, spec->target) || copy(&op->ifname, nic ? nic->name : NULL) || copy(&op->key, spec->key) ||
-		copy(&op->current, spec->current) || copy(&op->desired, spec->desired) || copy(&op->status_text, spec->status_text) ||
-		copy(&op->group, spec->group ?: op->device) || copy(&op->why, v ? v->why : NULL) || copy(&op->source, v ? v->source : NULL) ||
-		copy(&op->profile, v ? v->profile : NULL))
+	    copy(&op->current, spec->current) || copy(&op->desired, spec->desired) ||
+	    copy(&op->status_text, spec->status_text) || copy(&op->group, spec->group ?: op->device) ||
+	    copy(&op->why, v ? v->why : NULL) || copy(&op->source, v ? v->source : NULL) ||
+	    copy(&op->profile, v ? v->profile : NULL))
 		return -ENOMEM;
 	if (ret)
 		*ret = op;
@@ -140,10 +143,10 @@ void step_effect(struct op *op, const struct nic_facts *nic, enum eth_kind kind)
 	if (nic->family)
 		op->effect = nic->family->change[kind];
 	else
-		op->effect = (struct nic_change){ .effect = EFFECT_UNKNOWN };
+		op->effect = (struct nic_change){.effect = EFFECT_UNKNOWN};
 	/* A pair of veth is two queues in memory: no link goes down. drivers/net/veth.c, veth_set_channels */
 	if (!nic->family && nic->kind && strcmp(nic->kind, "veth") == 0)
-		op->effect = (struct nic_change){ .effect = EFFECT_NONE, .source = "drivers/net/veth.c" };
+		op->effect = (struct nic_change){.effect = EFFECT_NONE, .source = "drivers/net/veth.c"};
 	op->needs_consent = nic->protected_by && op->effect.effect != EFFECT_NONE;
 }
 
@@ -237,7 +240,8 @@ int step_run(struct sys *s, const char *const argv[], struct error *e)
 		return 0;
 	size_t n = output ? strcspn(output, "\n") : 0;
 	if (WIFEXITED(status))
-		return error_set(e, -EIO, "%s %s ended with status %d: %.*s", argv[0], argv[1] ?: "", WEXITSTATUS(status), (int)n, output ?: "");
+		return error_set(e, -EIO, "%s %s ended with status %d: %.*s", argv[0], argv[1] ?: "",
+				 WEXITSTATUS(status), (int)n, output ?: "");
 	return error_set(e, -EIO, "%s %s was ended by signal %d", argv[0], argv[1] ?: "", WTERMSIG(status));
 }
 
@@ -245,7 +249,7 @@ int step_daemon_reload(struct sys *s, struct error *e)
 {
 	if (!sys_is_dir(s, "/run/systemd/system"))
 		return 0;
-	return step_run(s, (const char *const[]){ "systemctl", "daemon-reload", NULL }, e);
+	return step_run(s, (const char *const[]){"systemctl", "daemon-reload", NULL}, e);
 }
 
 bool step_tuned_owns(const struct facts *f, const struct resolved_set *r)

@@ -30,25 +30,37 @@ static bool offers(const char *text, const char *word)
 	return false;
 }
 
-static int plan_file(struct sys *s, const struct facts *f, const struct resolved_set *set, const struct resolved *v, struct plan *p)
+static int plan_file(struct sys *s, const struct facts *f, const struct resolved_set *set, const struct resolved *v,
+		     struct plan *p)
 {
 	const char *name = step_key_tail(v)[0] ? step_key_tail(v) : strrchr(v->key, '.') + 1;
-	_cleanup_free_ char *key = step_text(FOLDER "/%s", name), *target = step_text("transparent huge pages: %s", name);
+	_cleanup_free_ char *key = step_text(FOLDER "/%s", name),
+			    *target = step_text("transparent huge pages: %s", name);
 	_cleanup_free_ char *current = NULL, *offered = NULL;
 	struct op *op;
 	if (!key || !target)
 		return -ENOMEM;
-	int seen = read_chosen(s, &(struct op){ .key = key }, &current);
-	int r = step_add(p, &(struct op_spec){
-		.step = &step_thp, .value = v, .name = name, .target = target, .key = key, .current = current, .desired = v->value,
-	}, &op);
+	int seen = read_chosen(s, &(struct op){.key = key}, &current);
+	int r = step_add(p,
+			 &(struct op_spec){
+			     .step = &step_thp,
+			     .value = v,
+			     .name = name,
+			     .target = target,
+			     .key = key,
+			     .current = current,
+			     .desired = v->value,
+			 },
+			 &op);
 	if (r)
 		return r;
 	if (seen)
-		return step_status(op, seen == -EACCES ? OP_DENIED : OP_UNSUPPORTED, "%s%s: %s", sys_root(s), key, strerror(-seen));
+		return step_status(op, seen == -EACCES ? OP_DENIED : OP_UNSUPPORTED, "%s%s: %s", sys_root(s), key,
+				   strerror(-seen));
 	r = sys_read_line(s, &offered, "%s", key);
 	if (!r && !offers(offered, v->value))
-		return step_status(op, OP_UNSUPPORTED, "%s%s: this kernel offers \"%s\", not %s", sys_root(s), key, offered, v->value);
+		return step_status(op, OP_UNSUPPORTED, "%s%s: this kernel offers \"%s\", not %s", sys_root(s), key,
+				   offered, v->value);
 	if (step_tuned_owns(f, set))
 		return step_status(op, OP_SKIPPED, "tuned sets it, by the profile that hasten makes for it");
 	return 0;
@@ -65,10 +77,10 @@ static int plan(struct sys *s, const struct facts *f, const struct resolved_set 
 }
 
 const struct step step_thp = {
-	.name = "thp",
-	.title = "Transparent huge pages",
-	.life = LIFE_BOOT,
-	.plan = plan,
-	.read = read_chosen,
-	.write = step_attr_write,
+    .name = "thp",
+    .title = "Transparent huge pages",
+    .life = LIFE_BOOT,
+    .plan = plan,
+    .read = read_chosen,
+    .write = step_attr_write,
 };

@@ -1,7 +1,9 @@
-/* Where tuned runs it owns what its profiles can set. It gets a profile that includes the one before and adds ours; one operation writes the file
- * and switches, since neither means anything without the other. Boot arguments never go this way.
+/* Where tuned runs it owns what its profiles can set. It gets a profile that includes the one before and adds ours; one
+ * operation writes the file and switches, since neither means anything without the other. Boot arguments never go this
+ * way.
  *
- * Texts: "manual:balanced", "auto:virtual-guest", "manual:" (off), and for ours "manual:hasten", a line end, and the profile's text. */
+ * Texts: "manual:balanced", "auto:virtual-guest", "manual:" (off), and for ours "manual:hasten", a line end, and the
+ * profile's text. */
 #include <errno.h>
 #include <string.h>
 
@@ -26,13 +28,15 @@ static const char *content_of(const char *value)
 /* tuned 2.23 moved its profiles one folder down. */
 static const char *conf_path(struct sys *s)
 {
-	return sys_is_dir(s, "/usr/lib/tuned/profiles") ? "/etc/tuned/profiles/" TUNED_NAME "/tuned.conf" : "/etc/tuned/" TUNED_NAME "/tuned.conf";
+	return sys_is_dir(s, "/usr/lib/tuned/profiles") ? "/etc/tuned/profiles/" TUNED_NAME "/tuned.conf"
+							: "/etc/tuned/" TUNED_NAME "/tuned.conf";
 }
 
 static bool runs(struct sys *s)
 {
 	uint64_t pid;
-	return sys_kind(s) == SYS_LIVE && sys_read_u64(s, &pid, "/run/tuned/tuned.pid") == 0 && sys_is_dir(s, "/proc/%llu", (unsigned long long)pid);
+	return sys_kind(s) == SYS_LIVE && sys_read_u64(s, &pid, "/run/tuned/tuned.pid") == 0 &&
+	       sys_is_dir(s, "/proc/%llu", (unsigned long long)pid);
 }
 
 static int read_profile(struct sys *s, const struct op *op, char **ret)
@@ -56,16 +60,26 @@ static int read_profile(struct sys *s, const struct op *op, char **ret)
 	return *ret ? 0 : -ENOMEM;
 }
 
-static int plan_profile(struct sys *s, const struct facts *f, const struct resolved_set *set, const struct resolved *v, struct plan *p, struct error *e)
+static int plan_profile(struct sys *s, const struct facts *f, const struct resolved_set *set, const struct resolved *v,
+			struct plan *p, struct error *e)
 {
 	_cleanup_free_ char *key = NULL, *current = NULL, *include = NULL, *content = NULL, *desired = NULL;
 	struct op *op;
 	if (!step_tuned_owns(f, set)) {
-		int r = step_add(p, &(struct op_spec){ .step = &step_tuned, .value = v, .name = "profile", .target = "tuned's profile", .key = "", .desired = v->value }, &op);
-		return r ?: step_status(op, OP_UNSUPPORTED, f->owners.tuned_installed ? "tuned does not run" : "tuned is not installed");
+		int r = step_add(p,
+				 &(struct op_spec){.step = &step_tuned,
+						   .value = v,
+						   .name = "profile",
+						   .target = "tuned's profile",
+						   .key = "",
+						   .desired = v->value},
+				 &op);
+		return r
+			   ?: step_status(op, OP_UNSUPPORTED,
+					  f->owners.tuned_installed ? "tuned does not run" : "tuned is not installed");
 	}
 	int r = step_file_key(s, conf_path(s), &key);
-	r = r ?: read_profile(s, &(struct op){ .key = key }, &current);
+	r = r ?: read_profile(s, &(struct op){.key = key}, &current);
 	if (r)
 		return r;
 	include = is_ours(current) ? tuned_included(content_of(current)) : strdup(strchr(current, ':') + 1);
@@ -75,9 +89,17 @@ static int plan_profile(struct sys *s, const struct facts *f, const struct resol
 	desired = step_text(OURS "%s", content);
 	if (!desired)
 		return -ENOMEM;
-	r = step_add(p, &(struct op_spec){
-		.step = &step_tuned, .value = v, .name = "profile", .target = "tuned's profile", .key = key, .current = current, .desired = desired,
-	}, &op);
+	r = step_add(p,
+		     &(struct op_spec){
+			 .step = &step_tuned,
+			 .value = v,
+			 .name = "profile",
+			 .target = "tuned's profile",
+			 .key = key,
+			 .current = current,
+			 .desired = desired,
+		     },
+		     &op);
 	if (!r && sys_kind(s) == SYS_LIVE && !sys_exists(s, "/usr/sbin/tuned-adm"))
 		r = step_status(op, OP_MANUAL, "there is no /usr/sbin/tuned-adm to switch tuned's profile with");
 	return r;
@@ -102,7 +124,7 @@ static int choose_by_file(struct sys *s, const char *mode, const char *names)
 
 static int run_profile(struct sys *s, char *names)
 {
-	const char *argv[32] = { "tuned-adm", "profile" };
+	const char *argv[32] = {"tuned-adm", "profile"};
 	size_t n = 2;
 	char *save;
 	for (char *name = strtok_r(names, " ", &save); name && n < 31; name = strtok_r(NULL, " ", &save))
@@ -115,16 +137,17 @@ static int choose(struct sys *s, const char *value)
 	const char *colon = strchr(value, ':');
 	if (!colon)
 		return -EINVAL;
-	_cleanup_free_ char *mode = strndup(value, colon - value), *names = strndup(colon + 1, strcspn(colon + 1, "\n"));
+	_cleanup_free_ char *mode = strndup(value, colon - value),
+			    *names = strndup(colon + 1, strcspn(colon + 1, "\n"));
 	if (!mode || !names)
 		return -ENOMEM;
 	if (!runs(s))
 		return choose_by_file(s, mode, names);
 	if (!*names)
-		return step_run(s, (const char *const[]){ "tuned-adm", "off", NULL }, NULL);
+		return step_run(s, (const char *const[]){"tuned-adm", "off", NULL}, NULL);
 	if (strcmp(mode, "auto") == 0) {
 		_cleanup_free_ char *now = NULL;
-		int r = step_run(s, (const char *const[]){ "tuned-adm", "auto_profile", NULL }, NULL);
+		int r = step_run(s, (const char *const[]){"tuned-adm", "auto_profile", NULL}, NULL);
 		r = r ?: sys_read_line(s, &now, ACTIVE);
 		/* What is recommended may be another one by now; the profile counts for more than the mode. */
 		if (r || strcmp(now, names) == 0)
@@ -144,12 +167,14 @@ static int rewrite(struct sys *s, const struct tuned_attrs *before, const char *
 			was = tuned_holds(content_of(old), a->path, a->value);
 		if (is_ours(new))
 			will = tuned_holds(content_of(new), a->path, a->value);
-		/* The value that our own profile put there goes with it; one that the new profile wants otherwise is not kept. */
+		/* The value that our own profile put there goes with it; one that the new profile wants otherwise is
+		 * not kept. */
 		if (will.names ? !will.holds : was.exact)
 			continue;
 		_cleanup_free_ char *now = NULL;
 		bool thp = strncmp(a->path, "/sys/", 5) == 0;
-		int r = thp ? step_thp.read(s, &(struct op){ .key = a->path }, &now) : sys_read_line(s, &now, "%s", a->path);
+		int r =
+		    thp ? step_thp.read(s, &(struct op){.key = a->path}, &now) : sys_read_line(s, &now, "%s", a->path);
 		for (char *c = now; c && *c; c++)
 			if (*c == '\t')
 				*c = ' ';
@@ -195,7 +220,8 @@ static enum op_status standing(struct sys *s, const struct op *op, char **ret_te
 	for (size_t i = 0; i < now.n; i++) {
 		struct tuned_holding is = tuned_holds(content_of(op->desired), now.attr[i].path, now.attr[i].value);
 		if (is.names && !is.holds) {
-			*ret_text = step_text("%s is %s, which is not what tuned's profile " TUNED_NAME " says", now.attr[i].path, now.attr[i].value);
+			*ret_text = step_text("%s is %s, which is not what tuned's profile " TUNED_NAME " says",
+					      now.attr[i].path, now.attr[i].value);
 			return OP_DRIFT;
 		}
 	}
@@ -203,11 +229,11 @@ static enum op_status standing(struct sys *s, const struct op *op, char **ret_te
 }
 
 const struct step step_tuned = {
-	.name = "tuned",
-	.title = "tuned",
-	.life = LIFE_FILE,
-	.plan = plan,
-	.read = read_profile,
-	.write = write_profile,
-	.standing = standing,
+    .name = "tuned",
+    .title = "tuned",
+    .life = LIFE_FILE,
+    .plan = plan,
+    .read = read_profile,
+    .write = write_profile,
+    .standing = standing,
 };

@@ -22,7 +22,8 @@ static char *trimmed(char *text)
 /* The section's type stands anywhere in it, so it is looked for before its keys are handed out. */
 static void type_of(const char *body, char *ret, size_t size)
 {
-	_cleanup_free_ char *copy = strndup(body, strstr(body, "\n[") ? (size_t)(strstr(body, "\n[") - body) : strlen(body));
+	_cleanup_free_ char *copy =
+	    strndup(body, strstr(body, "\n[") ? (size_t)(strstr(body, "\n[") - body) : strlen(body));
 	for (char *rest = copy, *line; rest && (line = strsep(&rest, "\n"));) {
 		line = trimmed(line);
 		if (strncmp(line, "type", 4) == 0 && line[4 + strspn(line + 4, " \t")] == '=')
@@ -66,10 +67,14 @@ int tuned_each(const char *text, tuned_visit visit, void *arg)
 static char *path_of(const char *type, const char *key)
 {
 	if (strcmp(type, "sysctl") == 0) {
-		_cleanup_free_ char *path = strcmp(key, "type") == 0 || strcmp(key, "replace") == 0 || strcmp(key, "priority") == 0 ? NULL : sysctl_path(key);
+		_cleanup_free_ char *path =
+		    strcmp(key, "type") == 0 || strcmp(key, "replace") == 0 || strcmp(key, "priority") == 0
+			? NULL
+			: sysctl_path(key);
 		return path ? step_text("/proc/sys/%s", path) : NULL;
 	}
-	if (strcmp(type, "vm") == 0 && (strcmp(key, "transparent_hugepages") == 0 || strcmp(key, "transparent_hugepage") == 0))
+	if (strcmp(type, "vm") == 0 &&
+	    (strcmp(key, "transparent_hugepages") == 0 || strcmp(key, "transparent_hugepage") == 0))
 		return strdup(THP "enabled");
 	if (strcmp(type, "vm") == 0 && strcmp(key, "transparent_hugepage.defrag") == 0)
 		return strdup(THP "defrag");
@@ -89,7 +94,7 @@ void tuned_attrs_free(struct tuned_attrs *a)
 static int attr_value(struct sys *s, const char *path, char **ret)
 {
 	if (strncmp(path, THP, strlen(THP)) == 0)
-		return step_thp.read(s, &(struct op){ .key = (char *)path }, ret);
+		return step_thp.read(s, &(struct op){.key = (char *)path}, ret);
 	_cleanup_free_ char *text = NULL;
 	int r = sys_read_line(s, &text, "%s", path);
 	if (r)
@@ -125,7 +130,7 @@ static int read_key(void *arg, const char *type, const char *key, const char *va
 	if (!more)
 		return -ENOMEM;
 	x->to->attr = more;
-	more[x->to->n++] = (struct tuned_attr){ take_ptr(path), take_ptr(now) };
+	more[x->to->n++] = (struct tuned_attr){take_ptr(path), take_ptr(now)};
 	return 0;
 }
 
@@ -147,7 +152,8 @@ static int read_names(struct sys *s, const char *names, unsigned depth, struct t
 
 static int read_profile(struct sys *s, const char *name, unsigned depth, struct tuned_attrs *to)
 {
-	static const char *const folders[] = { "/etc/tuned/profiles", "/etc/tuned", "/usr/lib/tuned/profiles", "/usr/lib/tuned", NULL };
+	static const char *const folders[] = {"/etc/tuned/profiles", "/etc/tuned", "/usr/lib/tuned/profiles",
+					      "/usr/lib/tuned", NULL};
 	/* Names built of variables are not followed. */
 	if (depth > DEPTH_MAX || strpbrk(name, "/$"))
 		return 0;
@@ -158,7 +164,7 @@ static int read_profile(struct sys *s, const char *name, unsigned depth, struct 
 			return -ENOMEM;
 		if (sys_read(s, path, &text, &len))
 			continue;
-		struct reading x = { s, to, depth, NULL };
+		struct reading x = {s, to, depth, NULL};
 		int r = tuned_each(text, read_key, &x);
 		if (!r && x.include)
 			r = read_names(s, x.include, depth + 1, to);
@@ -175,7 +181,7 @@ int tuned_attrs_read(struct sys *s, const char *names, struct tuned_attrs *ret)
 
 int tuned_attrs_add(struct sys *s, const char *text, struct tuned_attrs *ret)
 {
-	struct reading x = { s, ret, 0, NULL };
+	struct reading x = {s, ret, 0, NULL};
 	int r = tuned_each(text, read_key, &x);
 	free(x.include);
 	return r;
@@ -224,7 +230,7 @@ static int holds_key(void *arg, const char *type, const char *key, const char *w
 
 struct tuned_holding tuned_holds(const char *text, const char *path, const char *value)
 {
-	struct search x = { .path = path, .value = value };
+	struct search x = {.path = path, .value = value};
 	tuned_each(text, holds_key, &x);
 	return x.found;
 }
@@ -260,11 +266,13 @@ static int bounded(const struct resolved *v, const char *wanted, const char *now
 static int add_sysctl(struct sys *s, const struct sysctl_files *files, const struct resolved *v, FILE *to, bool *any)
 {
 	const char *key = step_key_tail(v);
-	_cleanup_free_ char *path = sysctl_path(key), *full = path ? step_text("/proc/sys/%s", path) : NULL, *now = NULL;
+	_cleanup_free_ char *path = sysctl_path(key), *full = path ? step_text("/proc/sys/%s", path) : NULL,
+			    *now = NULL;
 	_cleanup_free_ char *wanted = sysctl_canonical(v->value);
 	if (!wanted)
 		return -ENOMEM;
-	/* What this kernel lacks, and what the administrator's sysctl.d says (tuned itself lets that win), would only fail tuned's verify. */
+	/* What this kernel lacks, and what the administrator's sysctl.d says (tuned itself lets that win), would only
+	 * fail tuned's verify. */
 	if (!full || attr_value(s, full, &now))
 		return 0;
 	const struct sysctl_line *line = sysctl_files_find(files, path);
@@ -280,7 +288,8 @@ static int add_sysctl(struct sys *s, const struct sysctl_files *files, const str
 	return r;
 }
 
-int tuned_generate(struct sys *s, const struct facts *f, const struct resolved_set *set, const char *include, char **ret, struct error *e)
+int tuned_generate(struct sys *s, const struct facts *f, const struct resolved_set *set, const char *include,
+		   char **ret, struct error *e)
 {
 	struct sysctl_files files = {};
 	char *text = NULL;
@@ -294,7 +303,9 @@ int tuned_generate(struct sys *s, const struct facts *f, const struct resolved_s
 		sysctl_files_free(&files);
 		return -ENOMEM;
 	}
-	fputs("# Made by hasten; hasten revert removes it and returns to the profile before.\n[main]\nsummary=The profile before, and the settings of hasten\n", to);
+	fputs("# Made by hasten; hasten revert removes it and returns to the profile before.\n[main]\nsummary=The "
+	      "profile before, and the settings of hasten\n",
+	      to);
 	if (*include) {
 		fputs("include=", to);
 		for (const char *c = include; *c; c++)
@@ -304,7 +315,8 @@ int tuned_generate(struct sys *s, const struct facts *f, const struct resolved_s
 	step_each(v, set, &step_sysctl)
 		if (!r)
 			r = add_sysctl(s, &files, v, to, &any);
-	const struct resolved *enabled = step_value(set, "thp.enabled", NULL), *defrag = step_value(set, "thp.defrag", NULL);
+	const struct resolved *enabled = step_value(set, "thp.enabled", NULL),
+			      *defrag = step_value(set, "thp.defrag", NULL);
 	const struct resolved *governor = step_value(set, "cpufreq.governor", NULL);
 	bool thp = sys_exists(s, THP "enabled") && (enabled || defrag);
 	if (thp) {

@@ -5,12 +5,13 @@
 
 #define TUNED_NAME "hasten"
 
-/* Calls visit for each KEY=VALUE of an INI text; stops at the first that does not return 0. type: of the section ("type=" in it, else its name). */
+/* Calls visit for each KEY=VALUE of an INI text; stops at the first that does not return 0. type: of the section
+ * ("type=" in it, else its name). */
 typedef int (*tuned_visit)(void *arg, const char *type, const char *key, const char *value);
 int tuned_each(const char *text, tuned_visit visit, void *arg);
 
-/* The attributes that profiles set at runtime (sysctl, THP), with their values now: to be written again where a switch of profiles loses what
- * a third party wrote there. */
+/* The attributes that profiles set at runtime (sysctl, THP), with their values now: to be written again where a switch
+ * of profiles loses what a third party wrote there. */
 struct tuned_attr {
 	char *path, *value;
 };
@@ -24,8 +25,10 @@ int tuned_attrs_read(struct sys *s, const char *names, struct tuned_attrs *ret);
 /* Of one text (the generated profile). */
 int tuned_attrs_add(struct sys *s, const char *text, struct tuned_attrs *ret);
 
-/* The generated profile: what tuned is to set of the set, over the profiles named. *ret NULL: nothing is tuned's to set. */
-int tuned_generate(struct sys *s, const struct facts *f, const struct resolved_set *set, const char *include, char **ret, struct error *e);
+/* The generated profile: what tuned is to set of the set, over the profiles named. *ret NULL: nothing is tuned's to
+ * set. */
+int tuned_generate(struct sys *s, const struct facts *f, const struct resolved_set *set, const char *include,
+		   char **ret, struct error *e);
 /* The profiles that a generated text includes, blanks between. Caller frees; NULL: none, or no memory. */
 char *tuned_included(const char *text);
 struct tuned_holding {

@@ -6,19 +6,25 @@
 #include "agent/tune/steps/queue_file.h"
 #include "agent/tune/steps/spread.h"
 
-static int skip(const struct nic_facts *nic, const struct resolved *v, struct plan *p, enum op_status status, const char *why)
+static int skip(const struct nic_facts *nic, const struct resolved *v, struct plan *p, enum op_status status,
+		const char *why)
 {
 	const char *called = nic->name ?: nic->id.path;
 	_cleanup_free_ char *target = step_text("%s send queues", called);
 	struct op *op;
 	if (!target)
 		return -ENOMEM;
-	int r = step_add(p, &(struct op_spec){ .step = &step_xps, .value = v, .nic = nic, .target = target, .key = "", .desired = v->value }, &op);
+	int r =
+	    step_add(p,
+		     &(struct op_spec){
+			 .step = &step_xps, .value = v, .nic = nic, .target = target, .key = "", .desired = v->value},
+		     &op);
 	return r ?: step_status(op, status, "%s: %s", called, why);
 }
 
 /* Where the queues' interrupts are placed too, a queue's sender and its interrupt share a CPU. */
-static int pool_of(const struct facts *f, const struct nic_facts *nic, const struct resolved_set *set, const char *identity, struct cpumask *ret)
+static int pool_of(const struct facts *f, const struct nic_facts *nic, const struct resolved_set *set,
+		   const char *identity, struct cpumask *ret)
 {
 	const struct resolved *irq = step_value(set, "nic.irq.cpus", identity);
 	_cleanup_(cpumask_free) struct cpumask wanted = {};
@@ -29,8 +35,8 @@ static int pool_of(const struct facts *f, const struct nic_facts *nic, const str
 	return spread_pool(&f->cpus, cpumask_empty(&wanted) ? &f->cpus.online : &wanted, ret);
 }
 
-static int plan_nic(struct sys *s, const struct facts *f, const struct nic_facts *nic, const struct resolved *v, const struct resolved_set *set,
-	struct plan *p)
+static int plan_nic(struct sys *s, const struct facts *f, const struct nic_facts *nic, const struct resolved *v,
+		    const struct resolved_set *set, struct plan *p)
 {
 	unsigned n_rx, n_tx;
 	step_queues(set, nic, &n_rx, &n_tx);
@@ -68,7 +74,8 @@ static int plan(struct sys *s, const struct facts *f, const struct resolved_set 
 		const struct nic_facts *nic = step_nic(f, v->target);
 		int err = nic && !step_taken(r, nic) ? plan_nic(s, f, nic, v, r, p) : 0;
 		if (err)
-			return error_set(e, err, "%s: XPS could not be planned: %s", nic->name ?: v->target, strerror(-err));
+			return error_set(e, err, "%s: XPS could not be planned: %s", nic->name ?: v->target,
+					 strerror(-err));
 	}
 	return 0;
 }
@@ -84,12 +91,12 @@ int step_xps_collateral(struct sys *s, const struct nic_facts *nic, struct plan 
 }
 
 const struct step step_xps = {
-	.name = "xps",
-	.title = "Send queues of CPUs (XPS)",
-	.life = LIFE_BOOT,
-	.by_queue = true,
-	.plan = plan,
-	.read = queue_mask_read,
-	.write = queue_mask_write,
-	.same = step_same_cpus,
+    .name = "xps",
+    .title = "Send queues of CPUs (XPS)",
+    .life = LIFE_BOOT,
+    .by_queue = true,
+    .plan = plan,
+    .read = queue_mask_read,
+    .write = queue_mask_write,
+    .same = step_same_cpus,
 };
