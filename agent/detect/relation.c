@@ -70,8 +70,11 @@ static int read_netlink(struct sys *s, struct facts *f, struct network *w)
 	r = 0;
 	for (size_t i = 0; i < n; i++) {
 		struct nic_facts *nic = gather_nic(f, links[i].name);
+		uint64_t index;
 
-		if (nic)
+		/* /sys may be that of another name space, which has an eth0 of its own. */
+		if (nic && (sys_read_u64(s, &index, "/sys/class/net/%s/ifindex", nic->name) ||
+			    index == (uint64_t)links[i].ifindex))
 			w->row[w->n_row++] = (struct index_row){links[i].ifindex, nic};
 	}
 	for (size_t i = 0; !r && i < n; i++) {
@@ -258,9 +261,17 @@ static bool is_userspace_driver(const char *driver)
 	       !strcmp(driver, "pci-stub");
 }
 
+static bool has_row(const struct network *w, const struct nic_facts *n)
+{
+	for (size_t i = 0; i < w->n_row; i++)
+		if (w->row[i].nic == n)
+			return true;
+	return false;
+}
+
 /* What cannot be seen from here is not free: no list of routes (a tree without netlink answers), an interface in
  * another name space. */
-static int protect_unseen(struct facts *f, bool routes_known)
+static int protect_unseen(struct facts *f, const struct network *w, bool routes_known)
 {
 	int r = 0;
 
@@ -269,6 +280,8 @@ static int protect_unseen(struct facts *f, bool routes_known)
 
 		if (!routes_known && n->name && n->up)
 			r = protect(n, "is up, and what it carries cannot be seen here");
+		else if (routes_known && n->name && !has_row(w, n))
+			r = protect(n, "is not in this network name space, though /sys shows it");
 		else if (!n->name && n->id.driver && !is_userspace_driver(n->id.driver) &&
 			 !(n->family && n->family->rdma))
 			r = protect(n, "is bound to %s and has no interface here: it may be in another name space",
@@ -297,7 +310,7 @@ int facts_relations(struct sys *s, struct facts *f)
 	if (!r)
 		r = read_sessions(s, &w);
 	if (!r)
-		r = protect_unseen(f, routes_known);
+		r = protect_unseen(f, &w, routes_known);
 	if (!r)
 		r = close_over(s, f);
 	free(w.row);

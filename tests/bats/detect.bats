@@ -154,6 +154,10 @@ oracle() {
 	rm -rf "$tree/sys/class/net/eth2" "$tree"/sys/devices/pci0000:00/0000:00:05.0/virtio2/net
 	jq '(.links, .addresses, .routes) |= map(select(.ifindex != 4)) | del(.ethtool.eth2)' "$machines/synthetic/policy-routing/hasten-capture.json" >"$tree/hasten-capture.json"
 	[[ $(detect "$tree" | jq -r '.nics[] | select(.path == "0000:00:05.0").protected_by') == *"another name space"* ]]
+	# /sys of another name space: an eth0 there is not the one that netlink talks of
+	cp "$machines/synthetic/policy-routing/hasten-capture.json" "$tree/hasten-capture.json"
+	echo 99 >"$tree/sys/devices/pci0000:00/0000:00:04.0/virtio1/net/eth1/ifindex"
+	[[ $(detect "$tree" | jq -r '.nics[] | select(.name == "eth1") | .protected_by') == *"not in this network name space"* ]]
 	# a tree without answers of netlink: what is up may carry anything
 	rm "$tree/hasten-capture.json"
 	[ "$(detect "$tree" | jq -c '[.nics[] | select(.name) | .protected_by != null] | unique')" = '[true]' ]
