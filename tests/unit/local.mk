@@ -49,6 +49,12 @@ tests_unit_test_steps_SOURCES = tests/unit/test_steps.c tests/unit/steps_machine
 tests_unit_test_steps_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_test_steps_LDADD = libagent.la $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_steps_host
+TESTS += tests/unit/test_steps_host
+tests_unit_test_steps_host_SOURCES = tests/unit/test_steps_host.c tests/unit/steps_machine.h
+tests_unit_test_steps_host_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_steps_host_LDADD = libagent.la $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_explain
 TESTS += tests/unit/test_explain
 tests_unit_test_explain_SOURCES = tests/unit/test_explain.c \
