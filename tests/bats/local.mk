@@ -19,4 +19,5 @@ EXTRA_DIST += tests/bats/common.bash tests/bats/machines.bash tests/bats/talk.py
 # The host's settings: the same, group "host".
 HOST_TESTS = tests/bats/host/driver.bats
 HOST_TESTS += tests/bats/host/hastend.bats tests/bats/host/hotplug.bats
+HOST_TESTS += tests/bats/host/tuned.bats tests/bats/host/kernel.bats
 EXTRA_DIST += $(HOST_TESTS) tests/bats/host/https.py
