@@ -50,33 +50,6 @@ static bool is_public_tag(const char *text)
 	return false;
 }
 
-/* Mounts of the machine's own: what else is mounted, and from where, is left out. */
-static char *scrub_mounts(const char *text)
-{
-	static const char *const types[] = {"proc",     "sysfs", "cgroup",   "cgroup2", "hugetlbfs",
-					    "devtmpfs", "tmpfs", "efivarfs", NULL};
-	char *out = NULL;
-	size_t len;
-	FILE *to = open_memstream(&out, &len);
-
-	for (const char *line = text; to && *line; line += strcspn(line, "\n"), line += *line == '\n') {
-		char point[256], type[64], options[512];
-		bool keep = false;
-
-		if (sscanf(line, "%*s %255s %63s %511s", point, type, options) != 3)
-			continue;
-		for (const char *const *t = types; *t; t++)
-			keep =
-			    keep || (!strcmp(type, *t) && (!strncmp(point, "/proc", 5) || !strncmp(point, "/sys", 4) ||
-							   !strncmp(point, "/dev", 4)));
-		if (!strcmp(point, "/"))
-			fprintf(to, "root / %s %.2s 0 0\n", type, options);
-		else if (keep)
-			fprintf(to, "none %s %s %.2s 0 0\n", point, type, options);
-	}
-	return to && !fclose(to) ? out : NULL;
-}
-
 static char *scrub_file(struct walk *w, const char *path, const char *text, enum how how)
 {
 	if (how == SETTINGS_ROW)

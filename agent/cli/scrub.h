@@ -18,4 +18,6 @@ char *scrub_ip(struct scrub *s, const char *text, unsigned prefix);
 char *scrub_command_line(struct scrub *s, const char *text);
 /* Comments of a configuration file go; its lines stay where they are, since messages name them. */
 char *scrub_settings(struct scrub *s, const char *text);
+/* Mounts of the machine's own: what else is mounted, and from where, is left out. */
+char *scrub_mounts(const char *text);
 #endif

@@ -1,15 +1,15 @@
 /* Families of network cards: what every file must say, and that names of interrupts from the drivers' sources get the
  * right role. */
-#include <cmocka.h>
+#include "agent/nic/nic.h"
+
+#include <fnmatch.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include <fnmatch.h>
 #include <string.h>
 
-#include "agent/nic/nic.h"
+#include <cmocka.h>
 
 static void test_every_family_is_complete(void **state)
 {
