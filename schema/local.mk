@@ -11,3 +11,5 @@ dist_schema_DATA += schema/driver.schema.json
 dist_schema_DATA += schema/profile.schema.json
 dist_schema_DATA += schema/ss-clear.schema.json
 dist_schema_DATA += schema/ss.schema.json
+dist_schema_DATA += schema/plan.schema.json
+dist_schema_DATA += schema/status.schema.json

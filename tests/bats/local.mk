@@ -6,6 +6,7 @@ BATS_TESTS += tests/bats/capture.bats
 BATS_TESTS += tests/bats/check.bats
 BATS_TESTS += tests/bats/enable.bats
 BATS_TESTS += tests/bats/sys.bats
+BATS_TESTS += tests/bats/tune.bats
 EXTRA_DIST += $(BATS_TESTS)
 if HAVE_BATS
 TESTS += $(BATS_TESTS)
@@ -18,6 +19,7 @@ EXTRA_DIST += tests/bats/common.bash tests/bats/machines.bash tests/bats/talk.py
 
 # The host's settings: the same, group "host".
 HOST_TESTS = tests/bats/host/driver.bats
+HOST_TESTS += tests/bats/host/deadman.bats
 HOST_TESTS += tests/bats/host/hastend.bats tests/bats/host/hotplug.bats
 HOST_TESTS += tests/bats/host/tuned.bats tests/bats/host/kernel.bats
 EXTRA_DIST += $(HOST_TESTS) tests/bats/host/https.py

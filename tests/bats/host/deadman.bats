@@ -1,0 +1,145 @@
+#!/usr/bin/env bats
+# The timer that undoes what nobody confirms, in the form for machines without systemd, in name spaces of the test's own: a bridge with an
+# address is a NIC in use whose changes count as a flap.
+
+setup() {
+	[ "$(id -u)" = 0 ] || skip "needs root for name spaces"
+	dir=$BATS_TEST_TMPDIR
+	mkdir "$dir/profiles"
+	cat >"$dir/profiles/t.yaml" <<-'END'
+		schema: 1
+		name: t
+		summary: offloads off
+		settings:
+		  nic.features.generic-receive-offload: {value: false, why: w, source: s}
+		  nic.features.tx-gre-segmentation: {value: false, why: w, source: s}
+		  nic.features.tx-udp_tnl-segmentation: {value: false, why: w, source: s}
+		  nic.features.tx-vlan-hw-insert: {value: false, why: w, source: s}
+	END
+	cat >"$dir/lib" <<-'END'
+		set -eu
+		mount -t sysfs sysfs /sys
+		mount -t tmpfs none /var/lib
+		ip link set lo up
+		ip link add br0 type bridge
+		ip addr add 10.9.9.1/24 dev br0
+		ip link set br0 up
+		state() { ethtool -k br0 | sha256sum; }
+		timer() { pgrep -f "hasten revert --transaction" || true; }
+		at_work() { jq -rR 'fromjson? | select(.type == "open") | .id' /var/lib/hasten/journal 2>/dev/null | grep -q .; }
+		restored() {
+		  for _ in $(seq 250); do
+		    [ "$(state)" != "$before" ] || [ -e /var/lib/hasten ] || return 0
+		    sleep 0.1
+		  done
+		  echo "not restored"; ethtool -k br0; cat /var/lib/hasten/journal; return 1
+		}
+		before=$(state)
+		apply() { "$hasten" apply t --yes --allow-disruptive --nic br0 --confirm-within 5 "$@"; }
+	END
+}
+
+# Runs standard input in new network, mount and process name spaces.
+inside() {
+	cat "$dir/lib" - >"$dir/script"
+	hasten=$top_builddir/hasten HASTEN_PROFILE_DIR=$dir/profiles timeout 120 unshare -m -n -p --mount-proc -f bash "$dir/script" 3>&-
+}
+
+@test "without consent a NIC in use is left alone, and the plan says why" {
+	inside <<-'END'
+		"$hasten" plan t --nic br0 | grep -q 'carries the route to 10.9.9.0/24'
+		status=0
+		"$hasten" apply t --yes --nic br0 >out || status=$?
+		[ $status = 1 ]
+		grep -q 'needs --allow-disruptive' out
+		[ "$(state)" = "$before" ]
+	END
+}
+
+@test "confirmed, it stays and is stored; revert puts it back" {
+	inside <<-'END'
+		apply
+		[ "$(state)" != "$before" ]
+		[ ! -e /var/lib/hasten/set.json ]
+		[ -n "$(timer)" ]
+		! apply 2>/dev/null
+		"$hasten" confirm
+		[ -e /var/lib/hasten/set.json ]
+		sleep 6.5
+		[ -z "$(timer)" ]
+		[ "$(state)" != "$before" ]
+		"$hasten" verify
+		"$hasten" revert
+		[ "$(state)" = "$before" ]
+		[ ! -e /var/lib/hasten ]
+	END
+}
+
+@test "not confirmed, it is undone" {
+	inside <<-'END'
+		apply
+		[ "$(state)" != "$before" ]
+		restored
+		! "$hasten" confirm
+	END
+}
+
+@test "the command is killed in the middle" {
+	inside <<-'END'
+		for try in $(seq 10); do
+		  apply >/dev/null & pid=$!
+		  until at_work; do kill -0 $pid 2>/dev/null || break; done
+		  kill -9 $pid 2>/dev/null || true
+		  wait $pid 2>/dev/null || status=$?
+		  restored
+		  [ "${status:-0}" != 137 ] || exit 0
+		done
+		echo "never killed in the middle"
+		exit 1
+	END
+}
+
+@test "the command is stopped in the middle, with the lock in its hands" {
+	inside <<-'END'
+		for try in $(seq 10); do
+		  apply >/dev/null & pid=$!
+		  until at_work; do kill -0 $pid 2>/dev/null || break; done
+		  kill -STOP $pid 2>/dev/null || true
+		  state=$(awk '{ print $3 }' /proc/$pid/stat 2>/dev/null || true)
+		  restored
+		  status=0
+		  wait $pid 2>/dev/null || status=$?
+		  [ "$state" != T ] || [ $status != 137 ] || exit 0
+		done
+		echo "never stopped in the middle"
+		exit 1
+	END
+}
+
+@test "the session of the command ends: its timer lives on" {
+	inside <<-'END'
+		setsid bash -c '"$hasten" apply t --yes --allow-disruptive --nic br0 --confirm-within 5; sleep 100' >/dev/null & session=$!
+		for _ in $(seq 100); do [ -z "$(timer)" ] || break; sleep 0.05; done
+		sleep 1
+		kill -HUP -- -$session
+		kill -KILL -- -$session
+		[ -n "$(timer)" ]
+		restored
+	END
+}
+
+@test "the machine starts anew inside of the window" {
+	inside <<-'END'
+		apply
+		kill -9 $(timer)
+		echo another-boot >boot_id
+		mount --bind boot_id /proc/sys/kernel/random/boot_id
+		ip link del br0
+		ip link add br0 type bridge
+		ip addr add 10.9.9.1/24 dev br0
+		ip link set br0 up
+		"$hasten" apply --boot
+		[ "$(state)" = "$before" ]
+		[ ! -e /var/lib/hasten ]
+	END
+}
