@@ -119,6 +119,36 @@ static int add(struct plan *p, const struct nic_facts *nic, const struct resolve
 	return 0;
 }
 
+/* One for the machine, however many NICs ask for it. */
+static int plan_noiommu(struct sys *s, const struct resolved *v, struct plan *p)
+{
+	for (size_t i = 0; i < p->n_op; i++)
+		if (p->op[i].step == &step_binding && strcmp(p->op[i].key, "noiommu") == 0)
+			return 0;
+	_cleanup_free_ char *now = NULL;
+	struct op *op;
+	int r = read_noiommu(s, &now);
+	r = r
+		?: step_add(p,
+			    &(struct op_spec){
+				.step = &step_binding,
+				.value = v,
+				.name = "noiommu",
+				.target = "vfio without an IOMMU",
+				.key = "noiommu",
+				.current = now,
+				.desired = "Y",
+			    },
+			    &op);
+	if (!r && sys_kind(s) != SYS_LIVE && !sys_exists(s, NOIOMMU))
+		return step_status(op, OP_AT_BOOT, "vfio is loaded when the machine boots");
+	return r
+		   ?: step_status(
+			  op, OP_PLANNED,
+			  "this machine has no IOMMU: a program that has the NIC can reach all of its memory, and "
+			  "the kernel is tainted");
+}
+
 static int plan_nic(struct sys *s, const struct facts *f, const struct nic_facts *nic, const struct resolved *v,
 		    struct plan *p)
 {
@@ -141,27 +171,7 @@ static int plan_nic(struct sys *s, const struct facts *f, const struct nic_facts
 					  strerror(-seen));
 	}
 	if (take && !f->platform.iommu) {
-		bool is_there = false;
-		for (size_t i = 0; i < p->n_op; i++)
-			is_there |= p->op[i].step == &step_binding && strcmp(p->op[i].key, "noiommu") == 0;
-		_cleanup_free_ char *now = NULL;
-		int r = is_there ? 0 : read_noiommu(s, &now);
-		if (!is_there && !r)
-			r = step_add(p,
-				     &(struct op_spec){
-					 .step = &step_binding,
-					 .value = v,
-					 .name = "noiommu",
-					 .target = "vfio without an IOMMU",
-					 .key = "noiommu",
-					 .current = now,
-					 .desired = "Y",
-				     },
-				     &op);
-		if (!is_there && !r)
-			r = step_status(op, OP_PLANNED,
-					"this machine has no IOMMU: a program that has the NIC can reach all of its "
-					"memory, and the kernel is tainted");
+		int r = plan_noiommu(s, v, p);
 		if (r)
 			return r;
 	}
