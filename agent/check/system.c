@@ -5,6 +5,7 @@
 #include "agent/detect/module.h"
 #include "agent/nic/nic.h"
 #include "agent/sys/cleanup.h"
+#include "agent/sys/place.h"
 #include "agent/sys/sys.h"
 
 #include <errno.h>
@@ -145,7 +146,7 @@ int check_module_copy(struct sys *s, const struct facts *f, struct findings *ret
 
 int check_acceleration(struct sys *s, const struct facts *f, struct findings *ret)
 {
-	static const char library[] = PKGLIBDIR "/libhasten.so";
+	const char *library = place_library();
 	struct stat st;
 	int r;
 

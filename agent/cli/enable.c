@@ -6,6 +6,7 @@
 #include "agent/cli/target.h"
 #include "agent/sys/cleanup.h"
 #include "agent/sys/error.h"
+#include "agent/sys/place.h"
 #include "agent/sys/sys.h"
 
 #include <errno.h>
@@ -110,11 +111,11 @@ static int enable_one(struct sys *s, const struct service *v, const struct reque
 		fprintf(stderr, "%s: %s: nothing was changed (--force enables it all the same)\n", req->command, v->unit);
 		return EXIT_REASON;
 	}
-	text = service_drop_in(v, PKGLIBDIR "/libhasten.so");
+	text = service_drop_in(v, place_library());
 	if (!text || asprintf(&path, "%s/" SERVICE_DROP_IN, v->folder) < 0)
 		return -ENOMEM;
-	if (!sys_exists(s, PKGLIBDIR "/libhasten.so"))
-		return error_set(e, -ENOENT, "%s" PKGLIBDIR "/libhasten.so is not installed", sys_root(s));
+	if (!sys_exists(s, "%s", place_library()))
+		return error_set(e, -ENOENT, "%s%s is not installed", sys_root(s), place_library());
 	if (!sys_read(s, path, &old, &len) && !strcmp(old, text)) {
 		printf("%s is enabled already (%s%s)\n", v->unit, sys_root(s), path);
 		tell_process(v, "now: ");

@@ -4,6 +4,7 @@
 #include "agent/cli/cli.h"
 #include "agent/cli/explain.h"
 #include "agent/cli/settings.h"
+#include "agent/sys/place.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -246,7 +247,7 @@ static void find_library(struct launch *l)
 		*slash = 0;
 	if (!(slash && is_file(dir, "libhasten.la", built, sizeof(built)) &&
 	      is_file(dir, ".libs/libhasten.so", l->library, sizeof(l->library))))
-		snprintf(l->library, sizeof(l->library), "%s/libhasten.so", PKGLIBDIR);
+		snprintf(l->library, sizeof(l->library), "%s", place_library());
 	r = explain_library(l->library, l->sanitizer, sizeof(l->sanitizer));
 	if (l->what.obstacle != OBSTACLE_NONE && l->what.obstacle != OBSTACLE_ASAN)
 		return;

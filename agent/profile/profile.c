@@ -4,6 +4,7 @@
 #include "agent/profile/parse.h"
 #include "agent/sys/cleanup.h"
 #include "agent/sys/error.h"
+#include "agent/sys/place.h"
 #include "agent/sys/sys.h"
 
 #include <errno.h>
@@ -31,7 +32,7 @@ static int loader_open(struct sys *s, struct error *e, struct loader *ret)
 	const char *dir = secure_getenv("HASTEN_PROFILE_DIR");
 
 	*ret =
-	    (struct loader){.vendor = s, .admin = s, .vendor_dir = dir && *dir ? dir : PKGLIBDIR "/profiles", .e = e};
+	    (struct loader){.vendor = s, .admin = s, .vendor_dir = dir && *dir ? dir : place_profiles(), .e = e};
 	if (sys_kind(s) == SYS_LIVE)
 		return 0;
 	int r = sys_open(NULL, &ret->opened, e);

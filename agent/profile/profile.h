@@ -15,7 +15,7 @@
  * Numbers, booleans and sets of CPUs may be expressions; a TEXT value that begins with "=" is one. at-least and at-most are for numbers and lists
  * of numbers (element by element); who applies them compares with what is there.
  *
- * Folders: the vendor's (PKGLIBDIR/profiles, always of the running program; variable HASTEN_PROFILE_DIR, for an uninstalled one), the admin's
+ * Folders: the vendor's (agent/sys/place.h, always of the running program; variable HASTEN_PROFILE_DIR, for an uninstalled one), the admin's
  * below the root of the struct sys (/etc/hasten/profiles; same name: the admin's whole file instead), drop-ins NAME.yaml.d/x.yaml of both, by
  * name, the admin's instead of the vendor's of the same name (settings of the later win; they may hold schema, settings, unset, boot). A file
  * that is a link to /dev/null masks. */

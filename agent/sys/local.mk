@@ -8,3 +8,4 @@ libagent_la_SOURCES += \
 	agent/sys/model_cpus.c agent/sys/model_hugepages.c agent/sys/model_driver.c agent/sys/model_queues.c agent/sys/model_interrupts.c agent/sys/yaml.c agent/sys/yaml.h
 libagent_la_CFLAGS += $(JSONC_CFLAGS)
 libagent_la_LIBADD += $(JSONC_LIBS)
+libagent_la_SOURCES += agent/sys/place.c agent/sys/place.h
