@@ -546,7 +546,7 @@ static int capture(struct sys *s, const char *name, struct error *e)
 	return r;
 }
 
-int cmd_capture(int argc, char **argv)
+int main(int argc, char **argv)
 {
 	static const struct option longs[] = {
 	    {"root", required_argument, NULL, 'r'}, {"help", no_argument, NULL, 'h'}, {0}};

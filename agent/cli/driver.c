@@ -1,4 +1,6 @@
-/* hasten driver: what drives the network cards here, and installing and removing drivers. */
+/* hasten-driver, the program behind hasten driver: what drives the network cards here, and installing and removing drivers. A program of its
+ * own, so that what fetches, unpacks and checks signatures (libcurl, libarchive, libcrypto and what they pull in) is loaded for
+ * this alone and not for every hasten run. */
 #include "config.h"
 
 #include "agent/cli/cli.h"
@@ -211,7 +213,7 @@ static int parse(int argc, char **argv, struct request *req)
 	return EXIT_USAGE;
 }
 
-int cmd_driver(int argc, char **argv)
+int main(int argc, char **argv)
 {
 	struct request req = {.options = {.say = say, .progress = show_progress}};
 	_cleanup_(error_clear) struct error e = {0};

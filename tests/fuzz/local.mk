@@ -17,7 +17,7 @@ EXTRA_DIST += tests/fuzz/corpus/profile/all-keys tests/fuzz/corpus/profile/depth
 
 check_PROGRAMS += tests/fuzz/fuzz_manifest tests/fuzz/fuzz_control
 tests_fuzz_fuzz_manifest_SOURCES = tests/fuzz/fuzz_manifest.c
-tests_fuzz_fuzz_manifest_LDADD = libagent.la
+tests_fuzz_fuzz_manifest_LDADD = libdriver.la libagent.la
 tests_fuzz_fuzz_control_SOURCES = tests/fuzz/fuzz_control.c agent/daemon/control.c agent/daemon/watch.c agent/daemon/log.c
 tests_fuzz_fuzz_control_CFLAGS = $(AM_CFLAGS) $(SYSTEMD_CFLAGS) $(JSONC_CFLAGS)
 tests_fuzz_fuzz_control_LDADD = libagent.la $(SYSTEMD_LIBS) $(JSONC_LIBS)

@@ -19,7 +19,7 @@ vm() {
 
 # Everything that tuning may change: kernel settings, files, huge pages.
 state() {
-	vm 'sysctl -a 2>/dev/null | grep -vE "random|entropy|dentry|inode|nr_open_files|file-nr|\.pty\.nr|cad_pid|ns_last_pid|netfilter|conntrack|perf_cpu|sched_domain|stable_secret|fs.aio-nr|boot_id|uuid|urandom" | sort
+	vm 'sysctl -a 2>/dev/null | grep -vE "random|entropy|dentry|inode|nr_open_files|file-nr|\.pty\.nr|cad_pid|ns_last_pid|netfilter|conntrack|perf_cpu|sched_domain|stable_secret|fs.aio-nr|fs.quota|_reserve_kbytes|boot_id|uuid|urandom" | sort
 		cat /sys/kernel/mm/transparent_hugepage/{enabled,defrag} /sys/devices/system/node/node*/hugepages/*/nr_hugepages
 		for i in /proc/irq/[0-9]*; do echo "$i $(cat $i/smp_affinity_list)"; done
 		find /etc /boot/grub -type f -exec sha256sum {} + | grep -vE "machine-id|/etc/(resolv.conf|adjtime|ssh)" | sort -k2'
