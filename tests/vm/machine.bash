@@ -5,15 +5,15 @@ vm_here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 machines=${machines:-$BATS_FILE_TMPDIR/machines}
 
 # machine_start NAME [KEY=VALUE...]: boots it, waits until systemd is done, installs nothing. Keys: smp=2 mem=2048 boot=grub|direct append="words"
-# qemu="more words" keep=1 (its earlier disk) wait=180.
+# qemu="more words" keep=1 (its earlier disk) wait=240 netns=NAME (QEMU itself runs in it: its taps are there).
 machine_start() {
-	local name=$1 smp=2 mem=2048 boot=grub append='' qemu='' keep='' wait=240
+	local name=$1 smp=2 mem=2048 boot=grub append='' qemu='' keep='' wait=240 netns=''
 	shift
 	local pair
 	for pair in "$@"; do
 		case ${pair%%=*} in
 		smp) smp=${pair#*=} ;; mem) mem=${pair#*=} ;; boot) boot=${pair#*=} ;; append) append=${pair#*=} ;;
-		qemu) qemu=${pair#*=} ;; keep) keep=${pair#*=} ;; wait) wait=${pair#*=} ;;
+		qemu) qemu=${pair#*=} ;; keep) keep=${pair#*=} ;; netns) netns=${pair#*=} ;; wait) wait=${pair#*=} ;;
 		*) echo "machine_start: no key ${pair%%=*}" >&2; return 1 ;;
 		esac
 	done
@@ -29,6 +29,7 @@ machine_start() {
 	# shellcheck disable=SC2206 # words
 	words+=($qemu)
 	rm -f "$at/agent" "$at/pid"
+	[ -z "$netns" ] || words=(ip netns exec "$netns" "${words[@]}")
 	setsid "${words[@]}" >"$at/qemu.log" 2>&1 </dev/null 3>&- &
 	local i
 	for i in $(seq 100); do [ -s "$at/pid" ] && [ -S "$at/agent" ] && break; sleep 0.1; done
@@ -83,6 +84,16 @@ machine_stop() { # NAME
 machines_stop() {
 	local at
 	for at in "$machines"/*; do [ ! -d "$at" ] || machine_stop "$(basename "$at")"; done
+}
+
+# A network name space of the test's own with a tap of many queues, 10.0.2.2/24: the other end of a machine's first card.
+network_make() { # NAME
+	ip netns add "$1" && ip -n "$1" link set lo up && ip netns exec "$1" ip tuntap add dev t0 mode tap multi_queue &&
+		ip -n "$1" address add 10.0.2.2/24 dev t0 && ip -n "$1" link set t0 up
+}
+
+network_remove() { # NAME
+	ip netns del "$1" 2>/dev/null || true
 }
 
 machine_log() { # NAME
