@@ -333,6 +333,16 @@ bool family_left(int index)
 	return fate_of(index) != HERE;
 }
 
+bool family_only(void)
+{
+	int saved = errno;
+	bool only = family_self >= 0;
+	for (int i = 0; only && i < FAMILY_OTHERS; i++)
+		only = i == family_self || !family->process[i].pid || family_dead(i);
+	errno = saved;
+	return only;
+}
+
 bool slot_sole(struct slot *s)
 {
 	int saved = errno;

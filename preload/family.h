@@ -17,6 +17,7 @@
 #define FAMILY_PROCESSES 256
 #define FAMILY_OTHERS    (FAMILY_PROCESSES - 1) /* stands for holders that have no bit of their own: never ends */
 #define FAMILY_SLOTS     65536
+#define FAMILY_SETS      64
 
 /* Modes of a direction. The tx side uses KERNEL and LANE, the rx side all three. */
 enum dir_mode {
@@ -79,6 +80,8 @@ struct family {
 	pthread_mutex_t lock;        /* slots and processes: allocation only */
 	_Atomic uint64_t waiters_used;   /* wake-up words in use: how many, where that saves work */
 	_Atomic int32_t waiter_owner[LINK_WAITERS]; /* whose they are: index of a process plus one; -pid where it has none; 0 free */
+	_Atomic uint32_t shared_sets;    /* epoll sets that a child began to use beside its parent, so far; the last ones */
+	_Atomic uint64_t shared_set[FAMILY_SETS]; /* stand here by their ids */
 	uint32_t next_slot;
 	uint32_t free_slots;             /* length of free list */
 	uint32_t free_slot[FAMILY_SLOTS];
@@ -138,6 +141,9 @@ bool slot_ours(struct slot *s);
 
 /* Is this process the only living holder? Finds killed processes. */
 bool slot_sole(struct slot *s);
+
+/* Has every other process of the family ended? */
+bool family_only(void);
 
 /* Has this process of the family ended? */
 bool family_dead(int index);

@@ -28,7 +28,7 @@ libhasten_la_SOURCES = \
 	preload/stats/stats.c preload/stats/stats.h \
 	preload/switch.c preload/switch.h \
 	preload/symbols.c preload/symbols.h \
-	preload/wait/epoll.c preload/wait/interest.c preload/wait/poll.c preload/wait/wait.c preload/wait/waitset.c preload/wait/waitset.h preload/wait/waitset_inner.h \
+	preload/wait/epoll.c preload/wait/interest.c preload/wait/poll.c preload/wait/shared.c preload/wait/wait.c preload/wait/waitset.c preload/wait/waitset.h preload/wait/waitset_inner.h \
 	preload/wait/waker.c preload/wait/waker.h
 # interposed calls are our own definitions: fortified inlines of libc would define them twice
 libhasten_la_CFLAGS = $(AM_CFLAGS) -fPIC -U_FORTIFY_SOURCE -fno-semantic-interposition -ftls-model=initial-exec

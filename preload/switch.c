@@ -247,6 +247,15 @@ void switch_look(struct sock *s)
 	own_unlock(&link_walk_lock);
 }
 
+/* On a lane nobody but the sets that hold it can tell of its events. */
+static bool switch_sets_refuse(struct sock *s)
+{
+	uint32_t why = s->interests ? waitset_refuses(s) : REASON_NONE;
+	if (why)
+		s->slot->rx.reason = s->slot->tx.reason = why;
+	return why != REASON_NONE;
+}
+
 pthread_mutex_t switch_fork_lock = PTHREAD_MUTEX_INITIALIZER;
 
 void switch_agree(struct sock *s, int fd, bool receiving)
@@ -258,7 +267,7 @@ void switch_agree(struct sock *s, int fd, bool receiving)
 	critical_enter();
 	own_lock(&switch_fork_lock);
 	dir_lock(&t->rx);
-	if (!slot_sole(t))
+	if (!slot_sole(t) || switch_sets_refuse(s))
 		goto out;
 	if (t->rx.mode == MODE_KERNEL && !t->rx.shut) {
 		struct link_dir *d = rx_dir(t);
@@ -289,6 +298,11 @@ size_t switch_promote(struct sock *s, int fd, struct iov_cursor *c, size_t n)
 		return 0;
 	if (atomic_load(&d->ack) != t->tx.gen)
 		return 0; /* the reader has not gone through the last generation */
+	if (switch_sets_refuse(s)) {
+		t->never = t->tx.reason;
+		atomic_store(&slot_lane(t)->final[t->side], 1);
+		return 0;
+	}
 	if (!s->link->complete) {
 		link_receive(s->link);
 		if (!s->link->complete)

@@ -125,6 +125,7 @@ void fork_child(int index)
 	signals_fork_child();
 	registry_fork_child();
 	stats_fork_child(); /* first: until then we count in the parent's file */
+	waitset_forked();
 	if (family) {
 		family_fork_child(index, is_lifeless);
 		is_lifeless = false;

@@ -19,6 +19,7 @@
 
 #define POLL_EVERY 8         /* the kernel is polled at the latest every so many waits */
 #define ALWAYS (EPOLLERR | EPOLLHUP)
+#define SHARED_NS 10000000
 
 /* Which connection of the set has news: into the ready lists of the sets that hold it. */
 static void has_news(struct sock *s, void *arg)
@@ -27,7 +28,7 @@ static void has_news(struct sock *s, void *arg)
 	for (struct interest *i = s->interests; i; i = i->next_of_sock)
 		if (i->hidden) {
 			interest_enqueue(i);
-			if (i->set != self && i->set->waker && !alone())
+			if (i->set != self && i->set->waker && !alone() && !set_foreign(i->set))
 				waker_poke(i->set->waker);
 		}
 }
@@ -126,6 +127,18 @@ static int kernel_wait(int fd, struct epoll_event *e, int max, uint64_t ns, cons
 	return r < 0 ? -errno : r;
 }
 
+/* A set that is left to the kernel: there may be registrations of another process that has not heard of it yet. */
+static int kernel_wait_only(struct waitset *w, struct epoll_event *out, int max, uint64_t deadline, const sigset_t *mask)
+{
+	for (;;) {
+		uint64_t left = !deadline || deadline == UINT64_MAX ? deadline : deadline > now_ns() ? deadline - now_ns() : 0;
+		bool hidden = false;
+		int n = kernel_wait(w->fd, out, max, left, mask);
+		if (n <= 0 || (n = strip(w, out, n, &hidden)) > 0 || !deadline)
+			return n;
+	}
+}
+
 /* What the kernel has to say now, our registrations taken out; latches what the hidden set brought. */
 static int poll_kernel(struct waitset *w, struct epoll_event *out, int max)
 {
@@ -150,9 +163,9 @@ static int lane_wait_once(struct waitset *w, struct epoll_event *out, int max, u
 {
 	struct waker *waker = w->waker;
 	struct look k = {w, waker, out, max, 0};
-	if (!waker)
-		return kernel_wait(w->fd, out, max, ns, mask);
 	uint64_t deadline = ns == UINT64_MAX || ns == 0 ? ns : now_ns() + ns;
+	if (!waker)
+		return kernel_wait_only(w, out, max, deadline, mask);
 	uint32_t signals = self_thread.signals;
 	uint32_t waits = atomic_load_explicit(&w->waits, memory_order_relaxed) + 1; /* a lost count does not matter */
 	atomic_store_explicit(&w->waits, waits, memory_order_relaxed);
@@ -168,6 +181,11 @@ static int lane_wait_once(struct waitset *w, struct epoll_event *out, int max, u
 		k.max = max;
 	}
 	for (;;) {
+		if (waitset_to_give(w)) {
+			waitset_give(w);
+			if (!w->waker)
+				return kernel_wait_only(w, out, max, deadline, mask);
+		}
 		uint64_t left = deadline == UINT64_MAX ? UINT64_MAX : deadline > now_ns() ? deadline - now_ns() : 0;
 		if (mask ? look(&k) : spin(look, &k, left))
 			return k.n;
@@ -182,6 +200,9 @@ static int lane_wait_once(struct waitset *w, struct epoll_event *out, int max, u
 		}
 		COUNT(sleeps, 1);
 		uint64_t most = link_trim(left);
+		/* Members that could not leave yet: another process takes wake-ups that are ours. */
+		if (unlikely(w->shared) && most > SHARED_NS)
+			most = SHARED_NS;
 		int n = kernel_wait(w->fd, out, max, most, mask);
 		waker_awake(waker);
 		if (n < 0)
@@ -234,14 +255,14 @@ static int wait_inside(struct waitset *w, struct epoll_event *out, int max, uint
 			int n = kernel(arg);
 			int saved = errno;
 			inside_uncount(INSIDE_SET, &w->native_inside);
-			if (n <= 0 || !w->waker)
+			if (n <= 0 || (!w->waker && !w->shared))
 				return errno = saved, n;
 			bool hidden = false;
 			n = strip(w, out, n, &hidden);
 			if (n)
 				return errno = saved, n;
 			/* ours alone: a member went to a lane meanwhile, or an old wake-up took the room */
-			if (w->native_inside)
+			if (w->native_inside && w->waker)
 				waker_poke(w->waker);
 		} else {
 			inside_uncount(INSIDE_SET, &w->native_inside);
@@ -256,6 +277,8 @@ static int set_wait(int epfd, struct epoll_event *out, int max, uint64_t ns, con
 	struct waitset *w = fdtab_waitset(epfd);
 	if (!w || max <= 0)
 		return kernel(arg);
+	if (set_foreign(w))
+		waitset_first_use(w);
 	if (alone())
 		return wait_inside(w, out, max, ns, mask, kernel, arg);
 	waitset_enter(w); /* seq_cst: before the second look at the table */
@@ -269,7 +292,7 @@ static int set_wait(int epfd, struct epoll_event *out, int max, uint64_t ns, con
 static inline bool plain_set(int epfd)
 {
 	struct waitset *w = fdtab_waitset(epfd);
-	return !w || (alone() && !w->waker);
+	return !w || (alone() && !w->waker && !w->shared && !set_foreign(w));
 }
 
 struct wait_args {
@@ -359,6 +382,8 @@ EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 	struct waitset *w = fdtab_waitset(epfd);
 	struct sock *s = w ? sock_of(fd) : NULL;
 	struct waitset *inner = w && op == EPOLL_CTL_ADD ? fdtab_waitset(fd) : NULL;
+	if (s && set_foreign(w))
+		waitset_first_use(w);
 	if (inner && inner != w)
 		waitset_watched(inner);
 	if (w && op != EPOLL_CTL_DEL && event)
@@ -371,7 +396,7 @@ EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 	bool locked = sets_lock();
 	int r = KEEPS_ERRNO(waitset_ctl(w, op, fd, s, event));
 	sets_unlock(locked);
-	if (unlikely(w->watched) && r == 0 && op == EPOLL_CTL_ADD)
+	if (unlikely(w->watched || w->shared || w->bare) && r == 0 && op == EPOLL_CTL_ADD)
 		waitset_leave_member(s, w);
 	sock_unpin(s);
 	return EDGE(r);

@@ -151,14 +151,12 @@ static int hidden_new(struct waitset *w)
 	return fd;
 }
 
-/* The waker and the hidden set of w; false: no descriptors. Under the sets' lock. */
 static bool equip(struct waitset *w)
 {
 	if (!w->waker) {
 		struct waker *k = waker_new();
 		if (!k)
 			return false;
-		w->data_waker = random64();
 		w->waker = k; /* before a thread that sleeps in the set can be told of it */
 		if (waker_register(k, w->fd, w->data_waker) < 0) {
 			w->waker = NULL;
@@ -166,11 +164,17 @@ static bool equip(struct waitset *w)
 			return false;
 		}
 	}
-	if (w->hidden < 0) {
-		w->data_hidden = random64();
+	if (w->hidden < 0)
 		w->hidden = hidden_new(w);
-	}
 	return w->hidden >= 0;
+}
+
+bool waitset_equip(struct waitset *w)
+{
+	bool done = (w->waker && w->hidden >= 0) || equip(w);
+	if (w->bare != !done)
+		w->bare = !done;
+	return done;
 }
 
 /* What the hidden set is asked for: the kernel's part of the readiness. With the receiving side on a lane it is
@@ -282,7 +286,7 @@ static bool oneshot_fired(struct waitset *w, struct interest *i)
 static void to_hidden(struct interest *i, bool swallow)
 {
 	struct waitset *w = i->set;
-	if (!equip(w))
+	if (w->shared || !waitset_equip(w))
 		return;
 	struct sock *s = i->sock;
 	link_announce(s->link, w->waker->word);
@@ -336,6 +340,8 @@ void interest_ask(struct interest *i)
 /* Modes changed: the registration follows. Under the sets' lock. */
 void interest_follow(struct interest *i, bool swallow)
 {
+	if (set_foreign(i->set))
+		return;
 	/* Arrivals in the ring while kernel bytes are still unread are edges of their own: an edge-triggered member moves
 	 * with the agreement already. */
 	bool lane = sock_on_lane(i->sock) || (i->events & EPOLLET && sock_watched(i->sock));
@@ -387,7 +393,7 @@ void waitset_kick(struct sock *s)
 	for (struct interest *i = s->interests; i; i = i->next_of_sock)
 		if (i->hidden) {
 			interest_enqueue(i);
-			if (locked && i->set->waker)
+			if (locked && i->set->waker && !set_foreign(i->set))
 				waker_poke(i->set->waker);
 		}
 	sets_unlock(locked);
@@ -438,11 +444,13 @@ void waitset_forget(struct sock *s, int fd, bool here, bool last)
 	for (struct interest *i = s->interests, *next; i; i = next) {
 		next = i->next_of_sock;
 		if (last) {
-			if (i->hidden && here) {
+			if (i->hidden && here && !set_foreign(i->set)) {
 				struct epoll_event e;
 				real.epoll_ctl(i->set->hidden, EPOLL_CTL_DEL, i->number, &e);
 			}
 			interest_drop(i);
+		} else if (set_foreign(i->set)) {
+			continue;
 		} else if (i->number == fd && i->hidden) {
 			interest_keep(i, here);
 		} else if (i->number == fd && !i->absent && !i->parked) {

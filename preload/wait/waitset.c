@@ -45,6 +45,12 @@ struct waitset *waitset_new(int fd)
 	w->fd = fd;
 	w->fds = 1;
 	w->hidden = -1;
+	w->process = waitset_process;
+	w->creator = getpid();
+	/* drawn now, so that a child knows them as well */
+	w->id = random64();
+	w->data_waker = random64();
+	w->data_hidden = random64();
 	fdtab_set(fd, (uintptr_t)w | FD_EPOLL);
 	return w;
 }
@@ -75,7 +81,7 @@ void waitset_give_back(struct waitset *w)
 		return;
 	if (w->hidden >= 0)
 		fdtab_disown(w->hidden);
-	if (w->waker)
+	if (w->waker && !set_foreign(w))
 		waker_free(w->waker);
 	w->waker = NULL;
 	w->hidden = -1;
@@ -116,6 +122,11 @@ void waitset_close(struct waitset *w, int fd)
 	sets_unlock(locked);
 }
 
+void waitset_forked(void)
+{
+	waitset_process++;
+}
+
 void waitset_fork_child(void)
 {
 	pthread_mutex_init(&waitset_lock, NULL);
@@ -125,19 +136,17 @@ void waitset_leave_member(struct sock *s, void *arg)
 {
 	for (struct interest *i = s->interests; i; i = i->next_of_sock)
 		if (i->set == arg) {
+			enum reason why = i->set->watched ? REASON_NESTED_SET : i->set->shared ? REASON_SHARED_SET : REASON_NO_FDS;
 			if (s->slot)
-				switch_leave(s, i->fd, REASON_NESTED_SET);
-			else
-				sock_plain(s, REASON_NESTED_SET);
+				switch_leave(s, i->fd, why);
+			else if (atomic_load(&s->stage) != SOCK_LISTENER)
+				sock_plain(s, why);
 			return;
 		}
 }
 
-void waitset_watched(struct waitset *w)
+void waitset_empty(struct waitset *w)
 {
-	if (w->watched)
-		return;
-	w->watched = 1;
 	sock_each(waitset_leave_member, w);
 	if (atomic_load(&w->n_lane))
 		return; /* bytes that could not be moved: that member stays ours */
@@ -153,6 +162,16 @@ void waitset_watched(struct waitset *w)
 	w->waker = NULL;
 	w->hidden = -1;
 	sets_unlock(locked);
+}
+
+void waitset_watched(struct waitset *w)
+{
+	if (set_foreign(w))
+		waitset_first_use(w);
+	if (w->watched)
+		return;
+	w->watched = 1;
+	waitset_empty(w);
 }
 
 static struct interest *find(struct waitset *w, struct sock *s, int fd)

@@ -67,7 +67,11 @@ struct waitset *waitset_of(int epfd);
 void waitset_enter(struct waitset *w);
 void waitset_leave(struct waitset *w);
 void waitset_close(struct waitset *w, int fd);
+/* Always; and where there is a family. */
+void waitset_forked(void);
 void waitset_fork_child(void);
+/* May a direction of s go to a lane: can all sets that hold it tell its readiness then? Else why not. Direction locks may be held. */
+uint32_t waitset_refuses(struct sock *s);
 
 /* One waiting for one socket: until readable (EPOLLIN) or writable (EPOLLOUT), an end or an error; deadline in
  * CLOCK_MONOTONIC ns, UINT64_MAX never. 0: look again; -EINTR; -ETIMEDOUT. */

@@ -327,6 +327,14 @@ void waker_poke_words(uint64_t words)
 		waker_poke(&wakers[__builtin_ctzll(words)]);
 }
 
+void waker_ring(void)
+{
+	uint64_t zero = 0;
+	int saved = errno;
+	if (bell >= 0 && quiet_write(bell, &zero, sizeof(zero)) < 0)
+		errno = saved;
+}
+
 uint32_t waker_sleepers(struct waker *w)
 {
 	critical_enter();

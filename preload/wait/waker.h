@@ -43,6 +43,8 @@ void waker_up(struct waker *w);
 void waker_poke(struct waker *w);
 /* Wakes whoever sleeps in this process on one of these words. */
 void waker_poke_words(uint64_t words);
+/* Wakes sleepers of the whole family. */
+void waker_ring(void);
 /* How many sleep on it. */
 uint32_t waker_sleepers(struct waker *w);
 /* Is a single word in use in the whole family? */

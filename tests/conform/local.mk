@@ -41,6 +41,7 @@ conform_programs = \
 	tests/conform/passing-busy \
 	tests/conform/queues \
 	tests/conform/resets \
+	tests/conform/shared-sets \
 	tests/conform/signals \
 	tests/conform/sockopts \
 	tests/conform/spawning \
