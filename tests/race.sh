@@ -12,7 +12,7 @@ mapfile -t sources < <(grep -oE 'preload/[a-z/_]+\.c( |$)' preload/local.mk | tr
 flags=(-std=gnu17 -D_GNU_SOURCE -DSYSCONFDIR='"/etc"' -DPKGLIBDIR='"/usr/lib/hasten"' -I. -I"$build_tree" -g -O1
 	-U_FORTIFY_SOURCE -ftls-model=initial-exec -pthread -fsanitize=thread)
 # gcc's runtime does not come up where the kernel spreads addresses wider than it expects
-run=(env TSAN_OPTIONS="exitcode=66 halt_on_error=0 suppressions=$source_tree/tests/race.supp" setarch -R timeout 120)
+run=(env TSAN_OPTIONS="exitcode=66 halt_on_error=0 atexit_sleep_ms=0 suppressions=$source_tree/tests/race.supp" setarch -R timeout 120)
 
 if ! echo 'int main(void) { return 0; }' | ${CC:-gcc} -fsanitize=thread -x c -o "$work/none" - 2>/dev/null || ! "${run[@]}" "$work/none"; then
 	echo "no ThreadSanitizer with ${CC:-gcc} here (Debian: libtsan2)"
@@ -39,7 +39,7 @@ check() { # NAME FILE ARGUMENT...
 }
 check stress_ring tests/unit/stress_ring.c "$seconds"
 export HASTEN_PROMOTE=eager
-for name in threads epoll-workers close-while churn waits; do
+for name in threads epoll-workers close-while churn shared-sets waits; do
 	check "$name" "tests/conform/$name.c"
 done
 exit $faults

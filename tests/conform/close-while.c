@@ -2,21 +2,25 @@
 #include "conform.h"
 
 static int fd_of_thread;
+static _Atomic pid_t begun;
 static char got[100];
 
 static void *receive(void *arg)
 {
 	memset(got, 0, sizeof(got));
+	begun = gettid();
 	return (void *)(intptr_t)recv(fd_of_thread, got, sizeof(got), 0);
 }
 
 static void *watch(void *arg)
 {
+	begun = gettid();
 	return (void *)(intptr_t)ready(fd_of_thread, POLLIN, 3000);
 }
 
 static void *take_one(void *arg)
 {
+	begun = gettid();
 	int fd = accept(fd_of_thread, NULL, NULL);
 	return (void *)(intptr_t)(fd < 0 ? -errno : fd);
 }
@@ -26,8 +30,9 @@ static long run_while(void *(*body)(void *), int fd, void (*meanwhile)(int fd, i
 	pthread_t t;
 	void *result;
 	fd_of_thread = fd;
+	begun = 0;
 	CHECK(!pthread_create(&t, NULL, body, NULL), "thread");
-	nap(25);
+	await_sleep(&begun);
 	meanwhile(fd, other);
 	pthread_join(t, &result);
 	return (long)(intptr_t)result;

@@ -62,6 +62,8 @@ static void test(void)
 		CHECK(read(told[0], &ready_byte, 1) == 1, "pipe");
 		if (point == UNREAD_THERE)
 			send_all(fd, "never read", 10);
+		if (point == IN_SEND)
+			CHECK(ready(fd, POLLIN, 5000) & POLLIN, "it has begun to send");
 		nap(15);
 		if (point == STOPPED) {
 			kill(pid, SIGSTOP);
