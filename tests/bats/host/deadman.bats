@@ -26,7 +26,14 @@ setup() {
 		ip link set br0 up
 		state() { ethtool -k br0 | sha256sum; }
 		timer() { pgrep -f "hasten revert --transaction" || true; }
-		at_work() { jq -rR 'fromjson? | select(.type == "open") | .id' /var/lib/hasten/journal 2>/dev/null | grep -q .; }
+		timer_started() { # without a process of its own: the command is done within some ms
+		  local file args
+		  for file in /proc/[0-9]*/cmdline; do
+		    mapfile -d '' args <"$file" || true
+		    [ "${args[1]:-}" != revert ] || return 0
+		  done
+		  return 1
+		} 2>/dev/null
 		restored() {
 		  for _ in $(seq 250); do
 		    [ "$(state)" != "$before" ] || [ -e /var/lib/hasten ] || return 0
@@ -86,13 +93,18 @@ inside() {
 
 @test "the command is killed in the middle" {
 	inside <<-'END'
-		for try in $(seq 10); do
-		  apply >/dev/null & pid=$!
-		  until at_work; do kill -0 $pid 2>/dev/null || break; done
-		  kill -9 $pid 2>/dev/null || true
-		  wait $pid 2>/dev/null || status=$?
-		  restored
-		  [ "${status:-0}" != 137 ] || exit 0
+		for try in $(seq 40); do
+		  (exec "$hasten" apply t --yes --allow-disruptive --nic br0 --confirm-within 5) >/dev/null & pid=$!
+		  until timer_started; do [ -e /proc/$pid ] || break; done
+		  kill -KILL $pid 2>/dev/null || true
+		  status=0
+		  wait $pid || status=$?
+		  if [ $status = 137 ] && ! grep -q '"type":"commit"' /var/lib/hasten/journal; then
+		    restored
+		    exit 0
+		  fi
+		  "$hasten" revert >/dev/null
+		  while timer_started; do sleep 0.1; done
 		done
 		echo "never killed in the middle"
 		exit 1
@@ -101,15 +113,23 @@ inside() {
 
 @test "the command is stopped in the middle, with the lock in its hands" {
 	inside <<-'END'
-		for try in $(seq 10); do
-		  apply >/dev/null & pid=$!
-		  until at_work; do kill -0 $pid 2>/dev/null || break; done
+		for try in $(seq 40); do
+		  (exec "$hasten" apply t --yes --allow-disruptive --nic br0 --confirm-within 5) >/dev/null & pid=$!
+		  until timer_started; do [ -e /proc/$pid ] || break; done
 		  kill -STOP $pid 2>/dev/null || true
-		  state=$(awk '{ print $3 }' /proc/$pid/stat 2>/dev/null || true)
-		  restored
-		  status=0
-		  wait $pid 2>/dev/null || status=$?
-		  [ "$state" != T ] || [ $status != 137 ] || exit 0
+		  sleep 0.1
+		  if ! grep -q '"type":"commit"' /var/lib/hasten/journal; then
+		    [ "$(awk '{ print $3 }' /proc/$pid/stat)" = T ]
+		    restored
+		    status=0
+		    wait $pid || status=$?
+		    [ $status = 137 ]
+		    exit 0
+		  fi
+		  kill -CONT $pid 2>/dev/null || true
+		  wait $pid || true
+		  "$hasten" revert >/dev/null
+		  while timer_started; do sleep 0.1; done
 		done
 		echo "never stopped in the middle"
 		exit 1
