@@ -11,6 +11,7 @@ check|420|make check: unit tests, command line tests, lints, kept inputs of the 
 conform|600|socket programs native, preloaded, eager and with faults, compared
 servers|600|real servers and clients accelerated at both ends, one end and neither
 host|480|tuning the host: machines from trees, the real kernel and tuned, drivers fetched and built
+installer|600|a release built twice, packages, install.sh against servers and mishaps
 model|420|the protocol model at small bounds
 sanitizers|480|unit and command line tests built with AddressSanitizer and UBSan
 sanitized|600|the socket programs again, with the library built so and preloaded
@@ -101,6 +102,8 @@ install_missing() {
 	[[ $'\n'$chosen$'\n' != *$'\n'check$'\n'* ]] || wanted+=(redis-server redis-tools shellcheck man-db
 		python3-jsonschema hwloc-nox bzip2 strace libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4 libfaketime)
 	[[ $'\n'$chosen$'\n' != *$'\n'host$'\n'* ]] || wanted+=(tuned dbus ethtool hwloc-nox dkms linux-headers-amd64 openssl python3-jsonschema)
+	[[ $'\n'$chosen$'\n' != *$'\n'installer$'\n'* ]] || wanted+=(debhelper dpkg-dev fakeroot binutils lintian rpm shellcheck busybox wget
+		openssl faketime redis-server redis-tools)
 	[[ $'\n'$chosen$'\n' != *$'\n'model$'\n'* ]] || wanted+=(spin)
 	[[ $'\n'$chosen$'\n' != *$'\n'fuzz$'\n'* ]] || wanted+=(clang llvm libclang-rt-14-dev)
 	[[ $'\n'$chosen$'\n' != *$'\n'distcheck$'\n'* ]] || wanted+=(xz-utils)
@@ -193,6 +196,11 @@ group_servers() {
 group_host() {
 	cd "$work/build" && top_srcdir=$work/source top_builddir=$work/build \
 		alone bats --tap --timing "$work/source"/tests/bats/host/*.bats
+}
+
+group_installer() {
+	top_srcdir=$work/source top_builddir=$work/build \
+		alone bats --tap --timing "$work/source"/tests/bats/installer/*.bats
 }
 
 group_model() {
@@ -300,7 +308,7 @@ trap 'broken+=(stopped); finish; exit 1' INT TERM HUP
 HASTEN_CASES=${HASTEN_CASES:-$(dirname "$top")/shared/cases}
 HASTEN_MACHINES=${HASTEN_MACHINES:-$(dirname "$top")/shared/machines}
 export work HASTEN_CASES HASTEN_MACHINES
-export -f make_jobs alone check_alone configure_and_make group_build group_check group_conform group_servers group_host group_model group_sanitizers group_sanitized \
+export -f make_jobs alone check_alone configure_and_make group_build group_check group_conform group_servers group_host group_installer group_model group_sanitizers group_sanitized \
 	group_fuzz group_distcheck
 say "tests of $top, $(nproc) CPUs, $(uname -sr), log files in $work"
 install_missing

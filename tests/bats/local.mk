@@ -23,3 +23,7 @@ HOST_TESTS += tests/bats/host/deadman.bats
 HOST_TESTS += tests/bats/host/hastend.bats tests/bats/host/hotplug.bats
 HOST_TESTS += tests/bats/host/tuned.bats tests/bats/host/kernel.bats
 EXTRA_DIST += $(HOST_TESTS) tests/bats/host/https.py
+
+# Releases and the installer: the same, group "installer".
+EXTRA_DIST += tests/bats/installer/install.bats tests/bats/installer/release.bats tests/bats/installer/site.bash \
+	tests/bats/installer/view.sh tests/bats/installer/proxy.py
