@@ -363,6 +363,7 @@ with_wget() { # URL FILE, as with_curl
 		[ $hops -le 5 ] || { reason="redirected in a circle" && return 2; }
 		case $next in
 		https://*) url=$next ;;
+		/*) url=$(echo "$url" | sed 's,^\([a-z]*://[^/]*\).*,\1,')$next ;;
 		*) reason="redirected to something else than https" && return 2 ;;
 		esac
 	done
@@ -733,6 +734,8 @@ later_failed() {
 }
 
 start() {
+	# Where no systemd-tmpfiles made it. Later it is the boot's to make.
+	[ -d /run/hasten ] || { mkdir /run/hasten && chmod 1777 /run/hasten; } || later_failed "/run/hasten could not be made"
 	has_systemd || { left="$left no systemd runs here: start hastend by hand;" && return 0; }
 	for unit in hasten-apply.service hastend.service; do
 		systemctl --quiet is-enabled $unit 2>/dev/null || systemctl --quiet enable $unit || later_failed "$unit could not be enabled"
@@ -837,9 +840,11 @@ report() {
 	hasten=$(command_path)
 	command_name=hasten
 	[ "$(command -v hasten 2>/dev/null)" = "$hasten" ] || command_name=$hasten
-	echo
-	[ -z "$profile" ] && [ $changed = 1 ] && "$hasten" check 2>/dev/null </dev/null | head -n 40
-	echo
+	if [ -z "$profile" ] && [ $changed = 1 ]; then
+		echo
+		"$hasten" check 2>/dev/null | head -n 40
+		echo
+	fi
 	say "$([ $changed = 1 ] && echo "version $version is installed ($([ $way = archive ] && echo "below $prefix" || echo "packages hasten, hasten-preload"))" ||
 		echo "nothing had to be installed")"
 	[ ! -s "$state/packages" ] || say "packages of the distribution that came with it: $(tr '\n' ' ' <"$state/packages")"

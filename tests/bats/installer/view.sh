@@ -24,6 +24,7 @@ changed() {
 		var/lib/dpkg/* | var/lib/apt/* | var/cache/apt/* | var/cache/debconf/* | var/cache/man/* | var/log/apt/* | var/log/dpkg.log | var/log/alternatives.log) continue ;;
 		var/lib/systemd/deb-systemd-helper-* | etc/ld.so.cache | var/cache/ldconfig/*) continue ;;
 		etc/passwd | etc/passwd- | etc/shadow | etc/shadow- | etc/group | etc/group- | etc/gshadow | etc/gshadow- | etc/.pwd.lock) continue ;;
+		etc/hasten) [ -n "$(ls -A /run/lower/etc/hasten 2>/dev/null)" ] || continue ;;
 		esac
 		case $kind in
 		d) [ -d "/run/lower/$path" ] || echo "new folder /$path" ;;
