@@ -5,6 +5,7 @@ include tests/conform/local.mk
 include tests/fuzz/local.mk
 include tests/model/local.mk
 include tests/machines/local.mk
+include tests/suites/local.mk
 
 LINTS = tests/lint-exports.sh tests/lint-layers.sh tests/lint-options.sh tests/lint-profiles.sh
 dist_check_SCRIPTS += $(LINTS)

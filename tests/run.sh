@@ -9,6 +9,7 @@ groups() {
 build|600|configure and make with warnings as errors
 check|420|make check: unit tests, command line tests, lints, kept inputs of the fuzzers
 conform|600|socket programs native, preloaded, eager and with faults, compared
+suites|300|other people's test suites native, preloaded and eager, compared: those that are fast
 servers|600|real servers and clients accelerated at both ends, one end and neither
 host|480|tuning the host: machines from trees, the real kernel and tuned, drivers fetched and built
 installer|600|a release built twice, packages, install.sh against servers and mishaps
@@ -104,6 +105,7 @@ install_missing() {
 	[[ $'\n'$chosen$'\n' != *$'\n'host$'\n'* ]] || wanted+=(tuned dbus ethtool hwloc-nox dkms linux-headers-amd64 openssl python3-jsonschema)
 	[[ $'\n'$chosen$'\n' != *$'\n'installer$'\n'* ]] || wanted+=(debhelper dpkg-dev fakeroot binutils lintian rpm shellcheck busybox wget
 		openssl faketime redis-server redis-tools)
+	[[ $'\n'$chosen$'\n' != *$'\n'suites$'\n'* ]] || wanted+=(libpython3.11-testsuite)
 	[[ $'\n'$chosen$'\n' != *$'\n'model$'\n'* ]] || wanted+=(spin)
 	[[ $'\n'$chosen$'\n' != *$'\n'fuzz$'\n'* ]] || wanted+=(clang llvm libclang-rt-14-dev)
 	[[ $'\n'$chosen$'\n' != *$'\n'distcheck$'\n'* ]] || wanted+=(xz-utils)
@@ -186,6 +188,10 @@ group_check() {
 group_conform() {
 	cd "$work/build" && make_jobs conform-programs || return 1
 	"$work/source/tests/conform/run" -B "$work/build"
+}
+
+group_suites() {
+	"$work/source/tests/suites/run" -B "$work/build" --quick
 }
 
 group_servers() {
@@ -308,7 +314,7 @@ trap 'broken+=(stopped); finish; exit 1' INT TERM HUP
 HASTEN_CASES=${HASTEN_CASES:-$(dirname "$top")/shared/cases}
 HASTEN_MACHINES=${HASTEN_MACHINES:-$(dirname "$top")/shared/machines}
 export work HASTEN_CASES HASTEN_MACHINES
-export -f make_jobs alone check_alone configure_and_make group_build group_check group_conform group_servers group_host group_installer group_model group_sanitizers group_sanitized \
+export -f make_jobs alone check_alone configure_and_make group_build group_check group_conform group_suites group_servers group_host group_installer group_model group_sanitizers group_sanitized \
 	group_fuzz group_distcheck
 say "tests of $top, $(nproc) CPUs, $(uname -sr), log files in $work"
 install_missing
@@ -318,12 +324,12 @@ built=0
 while IFS='|' read -r name limit _; do
 	grep -qx -- "$name" <<<"$chosen" || {
 		case $name in
-		build) grep -qxE 'check|conform|servers|host|sanitized|fuzz|distcheck' <<<"$chosen" || continue ;;
+		build) grep -qxE 'check|conform|suites|servers|host|sanitized|fuzz|distcheck' <<<"$chosen" || continue ;;
 		*) continue ;;
 		esac
 	}
 	case $name in
-	check | conform | servers | host | sanitized | fuzz | distcheck)
+	check | conform | suites | servers | host | sanitized | fuzz | distcheck)
 		if [ $built = 0 ]; then
 			say "$name: not run, the build failed"
 			failed=$((failed + 1))
