@@ -16,6 +16,7 @@
 #include "agent/detect/facts.h"
 #include "agent/sys/cleanup.h"
 #include "agent/sys/error.h"
+#include "agent/sys/streams.h"
 #include "agent/sys/sys.h"
 
 #define DEPTH_MAX 6
@@ -546,7 +547,7 @@ static int capture(struct sys *s, const char *name, struct error *e)
 	return r;
 }
 
-int main(int argc, char **argv)
+static int run_command(int argc, char **argv)
 {
 	static const struct option longs[] = {
 	    {"root", required_argument, NULL, 'r'}, {"help", no_argument, NULL, 'h'}, {0}};
@@ -578,4 +579,10 @@ int main(int argc, char **argv)
 	r = capture(s, argv[optind], &e);
 	sys_close(s);
 	return r ? target_failed("hasten capture", &e, r) : 0;
+}
+
+int main(int argc, char **argv)
+{
+	streams_open();
+	return streams_close("hasten capture", run_command(argc, argv));
 }

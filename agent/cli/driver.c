@@ -10,6 +10,7 @@
 #include "agent/driver/driver.h"
 #include "agent/sys/cleanup.h"
 #include "agent/sys/error.h"
+#include "agent/sys/streams.h"
 #include "agent/sys/sys.h"
 
 #include <errno.h>
@@ -213,7 +214,7 @@ static int parse(int argc, char **argv, struct request *req)
 	return EXIT_USAGE;
 }
 
-int main(int argc, char **argv)
+static int run_command(int argc, char **argv)
 {
 	struct request req = {.options = {.say = say, .progress = show_progress}};
 	_cleanup_(error_clear) struct error e = {0};
@@ -241,4 +242,10 @@ int main(int argc, char **argv)
 	if (strcmp(req.verb, "status") && !req.options.dry_run)
 		fprintf(stderr, COMMAND_NAME ": %s %s\n", req.name, !strcmp(req.verb, "install") ? "is installed" : "is removed");
 	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	streams_open();
+	return streams_close(COMMAND_NAME, run_command(argc, argv));
 }

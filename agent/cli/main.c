@@ -1,5 +1,6 @@
 #include "config.h"
 #include "agent/cli/cli.h"
+#include "agent/sys/streams.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -48,7 +49,7 @@ static command_fn find_command(const char *name)
 	return NULL;
 }
 
-int main(int argc, char **argv)
+static int run_command(int argc, char **argv)
 {
 	const char *name = argc > 1 ? argv[1] : NULL;
 
@@ -70,4 +71,10 @@ int main(int argc, char **argv)
 		return run(argc - 1, argv + 1);
 	fprintf(stderr, "hasten: no command \"%s\"; \"hasten --help\" lists them\n", name);
 	return EXIT_USAGE;
+}
+
+int main(int argc, char **argv)
+{
+	streams_open();
+	return streams_close("hasten", run_command(argc, argv));
 }

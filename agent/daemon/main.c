@@ -5,6 +5,7 @@
 
 #include "agent/sys/cleanup.h"
 #include "agent/sys/error.h"
+#include "agent/sys/streams.h"
 #include "agent/sys/sys.h"
 
 #include <errno.h>
@@ -264,8 +265,10 @@ static void end(struct daemon *d)
 int main(int argc, char **argv)
 {
 	struct daemon d = {.control_path = HASTEND_CONTROL, .started = time(NULL)};
-	int r = take_options(argc, argv, &d);
+	int r;
 
+	streams_open();
+	r = take_options(argc, argv, &d);
 	if (r >= 0)
 		return r;
 	if ((r = open_machine(&d)) < 0 ||              /* the root, live or a tree */

@@ -9,3 +9,4 @@ libagent_la_SOURCES += \
 libagent_la_CFLAGS += $(JSONC_CFLAGS)
 libagent_la_LIBADD += $(JSONC_LIBS)
 libagent_la_SOURCES += agent/sys/place.c agent/sys/place.h
+libagent_la_SOURCES += agent/sys/streams.c agent/sys/streams.h

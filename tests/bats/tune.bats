@@ -261,3 +261,15 @@ valid() {
 	hasten revert
 	as_before
 }
+
+@test "closed and full outputs: what is printed never lands in a file of ours, and a loss is said" {
+	exits 0 hasten apply one >&-
+	hasten verify
+	grep -q . "$m/var/lib/hasten/journal"
+	! grep -rq 'in order\|changed' "$m/var" "$m/proc"
+	exits 0 hasten revert <&- >&- 2>&-
+	as_before
+	[ ! -e /dev/full ] || exits 1 hasten plan one >/dev/full 2>"$dir/error"
+	[ ! -e /dev/full ] || grep -q 'did not arrive: No space left' "$dir/error"
+	as_before
+}
