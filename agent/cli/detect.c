@@ -23,21 +23,6 @@ static void usage(FILE *to)
 	      to);
 }
 
-const char *detect_not_takeable(const struct nic_facts *n)
-{
-	if (n->id.bus == NIC_BUS_VIRTUAL)
-		return "it is no hardware";
-	if (!n->family)
-		return "no family of hasten knows it";
-	if (!n->family->takeable)
-		return n->family->not_takeable_why ? n->family->not_takeable_why : "DPDK has no driver for it";
-	if (n->id.bus != NIC_BUS_PCI)
-		return "it is no PCI device";
-	if (n->id.ambiguous)
-		return "another card has the same address";
-	return n->protected_by;
-}
-
 const char *detect_advice(const struct facts *f, const struct nic_facts *n, const char **ret_why)
 {
 	static const char *const uses[] = {

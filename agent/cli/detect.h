@@ -10,8 +10,6 @@ struct nic_facts;
 /* schema/detect.schema.json */
 void detect_json(FILE *to, const struct facts *f);
 void detect_text(FILE *to, const struct facts *f, bool colour);
-/* Why this card may not be bound to vfio-pci; NULL: it may. */
-const char *detect_not_takeable(const struct nic_facts *n);
 /* "kernel", "af_xdp", "dpdk", "rdma"; *ret_why the sentence. */
 const char *detect_advice(const struct facts *f, const struct nic_facts *n, const char **ret_why);
 #endif

@@ -203,8 +203,8 @@ static void family(struct json *j, const struct facts *f, const struct nic_facts
 	text(j, "pmd", a ? a->pmd : NULL);
 	text(j, "pmd_since", a ? a->pmd_since : NULL);
 	json_bool(j, "bifurcated", a && a->bifurcated);
-	json_bool(j, "takeable", !detect_not_takeable(n));
-	text(j, "not_takeable_why", detect_not_takeable(n));
+	json_bool(j, "takeable", !nic_not_takeable(f, n));
+	text(j, "not_takeable_why", nic_not_takeable(f, n));
 	json_end(j);
 	json_bool(j, "rdma_capable", (a && a->rdma) || n->rdma);
 	json_object_begin(j, "change_effects");

@@ -346,6 +346,26 @@ static void print_summary(const struct tuning *t, enum tuning_report what, const
 		puts("These profiles ask for nothing on this machine.");
 }
 
+/* A NIC that is left alone altogether, or stays with the kernel, is news; a single setting whose condition does not hold is not. */
+static void print_left_out(const struct tuning *t, const struct resolved_set *set)
+{
+	bool any = false;
+
+	for (size_t i = 0; set && i < set->n_skipped; i++) {
+		const struct skipped *s = &set->skipped[i];
+		const struct nic_facts *nic = s->target ? device_nic(&t->facts, s->target) : NULL;
+		bool whole = nic && (!strcmp(s->key, "nic.*") || !strcmp(s->key, "nic.driver"));
+		_cleanup_free_ char *name = s->target ? target_plain(nic && nic->name ? nic->name : s->target) : NULL, *why = target_plain(s->why);
+
+		if (!whole && !t->all)
+			continue;
+		if (!any)
+			puts("\nLeft out");
+		any = true;
+		printf("  %s%s%s: %s\n", strcmp(s->key, "nic.*") ? s->key : "all settings", name ? " of " : "", name ? name : "", why ? why : "");
+	}
+}
+
 void tuning_print(const struct tuning *t, enum tuning_report what, const struct plan *p, const struct resolved_set *set, const char *transaction)
 {
 	const struct op *last = NULL;
@@ -368,8 +388,6 @@ void tuning_print(const struct tuning *t, enum tuning_report what, const struct 
 		print_op(op, last, colour);
 		last = op;
 	}
-	for (size_t i = 0; t->all && set && i < set->n_skipped; i++)
-		printf("%s%s%s: left out: %s\n", set->skipped[i].key, set->skipped[i].target ? " of " : "", set->skipped[i].target ? set->skipped[i].target : "",
-			set->skipped[i].why);
+	print_left_out(t, set);
 	print_summary(t, what, p);
 }

@@ -167,6 +167,8 @@ void facts_nic_place(const struct facts *f, const struct nic_facts *nic, struct 
 int facts_gather(struct sys *s, struct facts *ret, struct error *e);
 void facts_free(struct facts *f);
 const struct nic_facts *facts_nic(const struct facts *f, const char *name_or_path);
+/* Why this card may not be bound to vfio-pci: its family, its place, who uses it. NULL: it may. */
+const char *nic_not_takeable(const struct facts *f, const struct nic_facts *nic);
 
 /* Parts, a file each: cpu.c memory.c nic.c irq.c queues.c relation.c rdma.c platform.c owners.c. Each fills its own part only; nic.c first, since
  * the others of the network look its NICs up. */

@@ -25,5 +25,4 @@ struct expr_term {
 int expr_cores(const struct facts *f, const struct cpumask *set, int64_t n, struct cpumask *ret);
 /* May these CPUs be taken from the scheduler? NULL, or the rule that they break. */
 const char *cpus_not_isolatable(const struct facts *f, const struct cpumask *set);
-bool nic_takeable(const struct facts *f, const struct nic_facts *nic, const char **ret_why);
 #endif

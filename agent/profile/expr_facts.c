@@ -257,33 +257,9 @@ int fact_nic_protected(const struct expr_place *at, struct expr_term *ret)
 	return give(at->nic->protected_by != NULL, ret);
 }
 
-bool nic_takeable(const struct facts *f, const struct nic_facts *nic, const char **ret_why)
-{
-	const struct nic_family *family = nic->family;
-	const char *why = NULL;
-
-	if (!family)
-		why = "no family of ours knows this device";
-	else if (!family->takeable || family->bifurcated || !family->pmd)
-		why = family->not_takeable_why ? family->not_takeable_why
-		      : family->bifurcated     ? "DPDK works beside its kernel driver: it is never unbound"
-					       : "DPDK has no driver for it";
-	else if (nic->protected_by)
-		why = nic->protected_by;
-	else if (nic->rdma || nic->id.ambiguous || nic->id.bus != NIC_BUS_PCI)
-		why = nic->rdma           ? "an RDMA device depends on it"
-		      : nic->id.ambiguous ? "another NIC has the same identity"
-					  : "it is not on the PCI bus";
-	else if (f->platform.container)
-		why = "a container does not own the devices";
-	if (ret_why)
-		*ret_why = why;
-	return !why;
-}
-
 int fact_nic_takeable(const struct expr_place *at, struct expr_term *ret)
 {
-	return give(nic_takeable(at->facts, at->nic, NULL), ret);
+	return give(!nic_not_takeable(at->facts, at->nic), ret);
 }
 
 int fact_nic_rdma(const struct expr_place *at, struct expr_term *ret)
@@ -381,6 +357,6 @@ int fact_dpdk_count(const struct expr_place *at, struct expr_term *ret)
 	int64_t n = 0;
 
 	for (size_t i = 0; i < at->facts->n_nic; i++)
-		n += nic_takeable(at->facts, &at->facts->nic[i], NULL);
+		n += !nic_not_takeable(at->facts, &at->facts->nic[i]);
 	return give(n, ret);
 }

@@ -178,7 +178,7 @@ static int refused(struct work *w, const struct setting *s, const struct target 
 		snprintf(buf, size, "%s pages are more than half of the memory", value);
 		*ret_why = buf;
 	} else if (!strcmp(s->key, "nic.driver") && strcmp(value, "kernel")) {
-		nic_takeable(w->f, t->nic, ret_why);
+		*ret_why = nic_not_takeable(w->f, t->nic);
 	}
 	return 0;
 }
@@ -270,8 +270,13 @@ static int resolve_target(struct work *w, const char *key, const struct setting 
 	if (!winner) {
 		if (!unmet)
 			return 0;
-		snprintf(buf, sizeof(buf), "does not hold here: %.250s", unmet->condition);
-		return skip(w, key, t, buf);
+		/* Of a card that is not given away the reader wants the reason, not the expression. */
+		why = !strcmp(key, "nic.driver") ? nic_not_takeable(w->f, t->nic) : NULL;
+		if (!strcmp(key, "nic.driver"))
+			snprintf(buf, sizeof(buf), "does not hold here: %.100s (%.200s)", unmet->condition, unmet->why ? unmet->why : "");
+		else
+			snprintf(buf, sizeof(buf), "does not hold here: %.250s", unmet->condition);
+		return skip(w, key, t, why ? why : buf);
 	}
 	r = refused(w, winner, t, value, &why, buf, sizeof(buf));
 	if (r)

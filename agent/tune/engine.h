@@ -19,7 +19,6 @@ enum op_status op_explain(const struct op *op, int err);
 int op_say(struct op *op, enum op_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* The operation as the journal knows it. *ret_gone: its device is not there now. */
 int op_of_record(const struct facts *f, const struct journal_record *r, struct op *ret, bool *ret_gone);
-const struct nic_facts *device_nic(const struct facts *f, const char *identity); /* NULL: gone */
 bool step_chosen(const struct tune_options *o, const char *step);
 /* Is it within --only and --nic? identity: nic_chosen's. */
 struct scope {

@@ -127,4 +127,5 @@ int tune_revert(struct sys *s, const struct facts *f, const char *transaction, c
 	struct error *e);
 /* What a command that was killed left half done; every writing command and hastend call it first. *ret_n: records recovered. */
 int tune_recover(struct sys *s, size_t *ret_n, struct error *e);
+const struct nic_facts *device_nic(const struct facts *f, const char *identity); /* NULL: gone */
 #endif

@@ -109,6 +109,34 @@ value() { # KEY [NAME] <document
 	[ "$n" -gt 2 ] # some are taken at all
 }
 
+@test "detect and the profiles agree about which card may be taken, and say the same reason" {
+	every_machine >"$dir/machines"
+	while read -r root; do
+		show dpdk-noiommu >"$dir/out"
+		"$hasten" detect --json --root "$root" | jq -r '.nics[] | select(.name and .bus != "virtual") | [.name, .dpdk.takeable, .dpdk.not_takeable_why] | @tsv' >"$dir/cards"
+		while IFS=$'\t' read -r name takeable why; do
+			taken=$(jq --arg n "$name" '[.values[] | select(.key == "nic.driver" and .name == $n)] | length > 0' "$dir/out")
+			[ "$taken" = "$takeable" ] || { echo "${root##*/} $name: $takeable, $taken" >&2; return 1; }
+			[ "$takeable" = true ] || "$hasten" plan dpdk-noiommu --root "$root" | grep -Eq "(nic.driver|all settings) of $name: ($why|another NIC has the same)" ||
+				{ echo "${root##*/} $name: $why" >&2; return 1; }
+		done <"$dir/cards"
+	done <"$dir/machines"
+}
+
+@test "where no NIC can be taken, dpdk keeps no CPU and no memory for it, and says which NIC stays and why" {
+	machine intel-iavf # idle ens1, no IOMMU
+	"$hasten" plan dpdk --root "$root" >"$dir/out"
+	grep -q 'nic.driver of ens0: carries the default route' "$dir/out"
+	grep -q 'nic.driver of ens1: .*platform.iommu.*dpdk-noiommu' "$dir/out"
+	! grep -q 'change' "$dir/out"
+	show dpdk-noiommu >"$dir/out"
+	[ "$(value boot.isolated_cpus <"$dir/out")" = 1-8,17-24 ]
+	machine azure-mlx5
+	"$hasten" plan packet-rate --root "$root" >"$dir/out"
+	grep -q 'all settings of eth0: another NIC has the same identity or address' "$dir/out"
+	grep -q 'all settings of enP30832s1: another NIC' "$dir/out"
+}
+
 @test "list and recommend: by what is installed" {
 	machine small-2cpu
 	run "$hasten" profile recommend --root "$root"

@@ -72,27 +72,11 @@ static int read_binding(struct sys *s, const struct op *op, char **ret)
 	return strcmp(op->key, "noiommu") == 0 ? read_noiommu(s, ret) : read_function(s, op->key, ret);
 }
 
-static const char *refusal(const struct nic_facts *nic)
-{
-	const struct nic_family *family = nic->family;
-	if (nic->id.bus != NIC_BUS_PCI)
-		return "it is no PCI function";
-	if (family && family->rdma && !family->pmd) /* ice and hns3 do RDMA and have a DPDK driver */
-		return "it is an RDMA function: DPDK has no driver for it";
-	if (family && family->bifurcated)
-		return "DPDK works beside its kernel driver, which must stay bound";
-	if (family && !family->takeable)
-		return family->not_takeable_why ?: "DPDK has no driver for it";
-	if (!family)
-		return "no family of cards that hasten knows: whether DPDK drives it is not known";
-	return NULL;
-}
-
-bool step_taken(const struct resolved_set *r, const struct nic_facts *nic)
+bool step_taken(const struct facts *f, const struct resolved_set *r, const struct nic_facts *nic)
 {
 	_cleanup_free_ char *identity = nic_identity_text(&nic->id);
 	const struct resolved *v = identity ? step_value(r, "nic.driver", identity) : NULL;
-	return v && strcmp(v->value, "kernel") != 0 && !refusal(nic) && !nic->protected_by;
+	return v && strcmp(v->value, "kernel") != 0 && !nic_not_takeable(f, nic);
 }
 
 static int add(struct plan *p, const struct nic_facts *nic, const struct resolved *v, const char *current,
@@ -157,9 +141,7 @@ static int plan_nic(struct sys *s, const struct facts *f, const struct nic_facts
 	bool take = strcmp(v->value, "kernel") != 0;
 	struct op *op;
 	int seen = nic->id.bus == NIC_BUS_PCI ? read_function(s, nic->id.path, &current) : -EOPNOTSUPP;
-	const char *why = take ? refusal(nic) : seen ? "it is no PCI function" : NULL;
-	if (!why && take && nic->protected_by)
-		why = nic->protected_by;
+	const char *why = take ? nic_not_takeable(f, nic) : seen ? "it is no PCI function" : NULL;
 	if (why) {
 		int r = add(p, nic, v, current, v->value, &op);
 		return r ?: step_status(op, OP_SKIPPED, "%s: %s", called, why);

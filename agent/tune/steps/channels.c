@@ -179,7 +179,7 @@ static int plan(struct sys *s, const struct facts *f, const struct resolved_set 
 			return -ENOMEM;
 		const struct resolved *v[3];
 		values_of(r, identity, v);
-		if ((!v[0] && !v[1] && !v[2]) || step_taken(r, nic))
+		if ((!v[0] && !v[1] && !v[2]) || step_taken(f, r, nic))
 			continue;
 		int err = plan_nic(nic, v, p);
 		if (err)

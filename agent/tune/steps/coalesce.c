@@ -64,7 +64,7 @@ static int plan(struct sys *s, const struct facts *f, const struct resolved_set 
 	for (int adaptive = 1; adaptive >= 0; adaptive--)
 		step_each(v, r, &step_coalesce) {
 			const struct nic_facts *nic = step_nic(f, v->target);
-			if (!nic || step_taken(r, nic) || (strncmp(step_key_tail(v), "adaptive-", 9) == 0) != adaptive)
+			if (!nic || step_taken(f, r, nic) || (strncmp(step_key_tail(v), "adaptive-", 9) == 0) != adaptive)
 				continue;
 			int err = plan_value(nic, v, p);
 			if (err)

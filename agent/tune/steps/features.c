@@ -115,7 +115,7 @@ static int plan(struct sys *s, const struct facts *f, const struct resolved_set 
 {
 	step_each(v, r, &step_features) {
 		const struct nic_facts *nic = step_nic(f, v->target);
-		int err = nic && !step_taken(r, nic) ? plan_value(nic, v, p) : 0;
+		int err = nic && !step_taken(f, r, nic) ? plan_value(nic, v, p) : 0;
 		if (err)
 			return error_set(e, err, "%s: %s could not be planned: %s", nic->name ?: v->target, v->key,
 					 strerror(-err));

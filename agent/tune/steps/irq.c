@@ -230,7 +230,7 @@ static int plan(struct sys *s, const struct facts *f, const struct resolved_set 
 			err = plan_default(s, f, v, p);
 		else {
 			const struct nic_facts *nic = step_nic(f, v->target);
-			err = nic && !step_taken(r, nic) ? plan_nic(f, nic, v, r, p) : 0;
+			err = nic && !step_taken(f, r, nic) ? plan_nic(f, nic, v, r, p) : 0;
 		}
 		if (err)
 			return error_set(e, err, "%s %s: interrupts could not be planned: %s", v->key, v->value,

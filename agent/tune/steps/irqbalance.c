@@ -61,7 +61,7 @@ static int script_text(const struct facts *f, const struct resolved_set *set, ch
 		const struct nic_facts *nic = &f->nic[i];
 		_cleanup_free_ char *identity = nic_identity_text(&nic->id);
 		if (!identity || !nic->id.path || nic->id.bus != NIC_BUS_PCI ||
-		    !step_value(set, "nic.irq.cpus", identity) || step_taken(set, nic))
+		    !step_value(set, "nic.irq.cpus", identity) || step_taken(f, set, nic))
 			continue;
 		fprintf(to, "*/%s | */%s/*) echo ban=true ;;\n", nic->id.path, nic->id.path);
 		n++;

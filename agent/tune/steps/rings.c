@@ -83,7 +83,7 @@ static int plan(struct sys *s, const struct facts *f, const struct resolved_set 
 		if (!identity)
 			return -ENOMEM;
 		const struct resolved *v[2] = {step_value(r, keys[0], identity), step_value(r, keys[1], identity)};
-		int err = (v[0] || v[1]) && !step_taken(r, nic) ? plan_nic(nic, v, p) : 0;
+		int err = (v[0] || v[1]) && !step_taken(f, r, nic) ? plan_nic(nic, v, p) : 0;
 		if (err)
 			return error_set(e, err, "%s: its rings could not be planned: %s", nic->name ?: identity,
 					 strerror(-err));

@@ -36,7 +36,7 @@ int step_base(const struct plan *p, const struct step *st, const struct nic_fact
 const struct nic_facts *step_nic(const struct facts *f, const char *identity);
 
 /* The set hands the NIC to DPDK (and may): there is no interface to tune then. */
-bool step_taken(const struct resolved_set *r, const struct nic_facts *nic);
+bool step_taken(const struct facts *f, const struct resolved_set *r, const struct nic_facts *nic);
 
 /* ---- operations ---- */
 struct op_spec {

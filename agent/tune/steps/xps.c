@@ -72,7 +72,7 @@ static int plan(struct sys *s, const struct facts *f, const struct resolved_set 
 {
 	step_each(v, r, &step_xps) {
 		const struct nic_facts *nic = step_nic(f, v->target);
-		int err = nic && !step_taken(r, nic) ? plan_nic(s, f, nic, v, r, p) : 0;
+		int err = nic && !step_taken(f, r, nic) ? plan_nic(s, f, nic, v, r, p) : 0;
 		if (err)
 			return error_set(e, err, "%s: XPS could not be planned: %s", nic->name ?: v->target,
 					 strerror(-err));
