@@ -80,6 +80,7 @@ struct family {
 	pthread_mutex_t lock;        /* slots and processes: allocation only */
 	_Atomic uint64_t waiters_used;   /* wake-up words in use: how many, where that saves work */
 	_Atomic int32_t waiter_owner[LINK_WAITERS]; /* whose they are: index of a process plus one; -pid where it has none; 0 free */
+	_Atomic uint32_t modes_changed;  /* by one of several holders: others' registrations in epoll sets follow */
 	_Atomic uint32_t shared_sets;    /* epoll sets that a child began to use beside its parent, so far; the last ones */
 	_Atomic uint64_t shared_set[FAMILY_SETS]; /* stand here by their ids */
 	uint32_t next_slot;

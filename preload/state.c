@@ -31,6 +31,8 @@ static int log_fd = -1;
 
 static int log_target(void)
 {
+	if (log_fd < 0 && options.log_path[0] && self_thread.vfork_child)
+		return -1; /* the number would be the child's, its note the parent's */
 	if (log_fd >= 0 || !options.log_path[0])
 		return log_fd >= 0 ? log_fd : STDERR_FILENO;
 	char path[OPTIONS_PATH_MAX + 96];

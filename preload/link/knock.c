@@ -334,12 +334,32 @@ bool link_look(void)
 	return made;
 }
 
+/* In a vfork child: what came would be in its table of descriptors and in its parent's memory. The message stays, the peer
+ * is woken. */
+static void wake_unanswered(struct link *l)
+{
+	struct link_msg m;
+	int fds[LINK_MSG_FDS], saved = errno;
+	uint64_t zero = 0;
+	int n = receive_message(l->socket, &m, fds, MSG_PEEK);
+	if (n == 2 && m.kind == LINK_ANSWER && wakefd(fds[1]) && quiet_write(fds[1], &zero, sizeof(zero)) > 0)
+		COUNT(wakes_sent, 1);
+	while (n > 0)
+		quiet_close(fds[--n]);
+	errno = saved;
+}
+
 void link_receive(struct link *l)
 {
 	/* acquire: the message is in the socket before it is counted */
 	uint32_t sent = atomic_load_explicit(&l->header->messages[l->side ^ 1], memory_order_acquire);
 	if (l->socket < 0 || sent == atomic_load_explicit(&l->messages_seen, memory_order_relaxed))
 		return;
+	if (unlikely(self_thread.vfork_child)) {
+		if (!l->complete)
+			wake_unanswered(l);
+		return;
+	}
 	int saved = errno;
 	own_lock(&link_receive_lock);
 	atomic_store_explicit(&l->messages_seen, sent, memory_order_relaxed);

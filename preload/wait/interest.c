@@ -357,13 +357,21 @@ void interest_follow(struct interest *i, bool swallow)
 
 void waitset_modes_changed(struct sock *s, bool receiving)
 {
-	if (!s->interests)
-		return;
 	int saved = errno;
-	bool locked = sets_lock();
-	for (struct interest *i = s->interests; i; i = i->next_of_sock)
-		interest_follow(i, receiving);
-	sets_unlock(locked);
+	if (!s->solo && family) {
+		/* by who is not behind already: that one looks at all of them anyway */
+		uint32_t seen = atomic_fetch_add(&family->modes_changed, 1);
+		if (!self_thread.vfork_child)
+			atomic_compare_exchange_strong(&waitset_followed, &seen, seen + 1);
+		waker_ring();
+	}
+	/* A vfork child has descriptors of its own under its parent's sets: the parent does it. */
+	if (s->interests && !self_thread.vfork_child) {
+		bool locked = sets_lock();
+		for (struct interest *i = s->interests; i; i = i->next_of_sock)
+			interest_follow(i, receiving);
+		sets_unlock(locked);
+	}
 	errno = saved;
 }
 

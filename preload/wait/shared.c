@@ -13,6 +13,7 @@
 
 uint32_t waitset_process;
 _Atomic uint32_t waitset_heard;
+_Atomic uint32_t waitset_followed;
 
 /* Is nobody else left who could use it? Of processes that were forked before there was a family only the one that made it
  * is known. */
@@ -87,6 +88,22 @@ void waitset_hear(void)
 			atomic_store(&w->shared, SET_GIVING);
 	}
 	atomic_store(&waitset_heard, said);
+	sets_unlock(locked);
+}
+
+static void follow(struct sock *s, void *arg)
+{
+	(void)arg;
+	if (s->slot && !s->solo && s->link && slot_lane(s->slot))
+		for (struct interest *i = s->interests; i; i = i->next_of_sock)
+			interest_follow(i, false);
+}
+
+void waitset_follow_others(void)
+{
+	atomic_store(&waitset_followed, atomic_load(&family->modes_changed)); /* before the modes are looked at */
+	bool locked = sets_lock();
+	sock_each(follow, NULL);
 	sets_unlock(locked);
 }
 

@@ -99,11 +99,16 @@ void waitset_first_use(struct waitset *w);
 void waitset_give(struct waitset *w);
 /* Has another process of the family said that it uses a set of ours? Then they are marked (SET_GIVING). */
 void waitset_hear(void);
+/* Another process changed the modes of a connection that this one holds too: registrations follow. */
+void waitset_follow_others(void);
+extern _Atomic uint32_t waitset_followed;
 /* Are members to leave it? Looks at what others have said. */
 static inline bool waitset_to_give(struct waitset *w)
 {
 	if (family && __builtin_expect(atomic_load_explicit(&family->shared_sets, memory_order_relaxed) != waitset_heard, 0))
 		waitset_hear();
+	if (family && __builtin_expect(atomic_load_explicit(&family->modes_changed, memory_order_relaxed) != waitset_followed, 0))
+		waitset_follow_others();
 	return __builtin_expect(atomic_load(&w->shared) == SET_GIVING, 0);
 }
 #endif

@@ -3,6 +3,7 @@ conform_programs = \
 	tests/conform/accepting \
 	tests/conform/by-name \
 	tests/conform/calls \
+	tests/conform/children \
 	tests/conform/churn \
 	tests/conform/clones \
 	tests/conform/close-while \
