@@ -408,8 +408,8 @@ fetch() {
 		2) fail "$mirror/$version/$1: $reason" ;;
 		esac
 		[ $try -lt 5 ] || fail "$mirror/$version/$1: $reason (5 times)" "try again later; a proxy is named by https_proxy=http://HOST:PORT"
-		say "$1: $reason; again in $((try * 2)) s ($try of 5)"
-		sleep $((try * 2))
+		say "$1: $reason; again in $try s ($try of 5)"
+		sleep $try
 		try=$((try + 1))
 	done
 	[ "$2" -lt 1000 ] || say "  $(($(wc -c <"$work/$1") / 1024)) KiB"
@@ -563,7 +563,10 @@ install_debian() {
 	genuine "hasten-preload_${version}_$deb_arch.deb"
 	# shellcheck disable=SC2086
 	set -- install $again --allow-downgrades "$work/hasten-preload_${version}_$deb_arch.deb" "$work/hasten_${version}_$deb_arch.deb"
-	[ -z "$offline" ] || set -- "$@" --no-download
+	if [ -n "$offline" ]; then
+		needed=$(apt-get -s --no-install-recommends "$@" 2>/dev/null | sed -n 's/^Inst \([^ ]*\).*/\1/p' | grep -vxE 'hasten|hasten-preload' | tr '\n' ' ')
+		[ -z "$needed" ] || fail "hasten needs packages of $distribution that are not installed: $needed" "install them first; --offline fetches nothing"
+	fi
 	say "installing the packages hasten and hasten-preload"
 	installed_debs >"$work/before"
 	# Where the lists of packages are old or missing, once again with new ones.
@@ -657,9 +660,11 @@ same() { # FROM TO
 	fi
 }
 
-no_new_files() {
+nothing_changed() { # MESSAGE
 	while read -r name; do rm -f "$(place "$name").hasten-new"; done <"$work/names"
 	sort -r "$work/made" | while read -r at; do rmdir "$at" 2>/dev/null; done
+	[ -e "$state/files" ] || rm -rf "$state"
+	fail "$1; no file of hasten was changed" "is there room? df $prefix /var/lib"
 }
 
 # First everything beside its place, then renames: a full disk changes nothing, and a library that is in use is never written to.
@@ -675,32 +680,24 @@ install_archive() {
 	done
 	(cd "$work/$top" && find . -type f -o -type l) | sed 's,^\./,,' | sort >"$work/names"
 	while read -r name; do place "$name"; done <"$work/names" | sort >"$work/files"
-	: >"$work/made"
+	while read -r name; do
+		at=$(dirname "$(place "$name")")
+		while [ ! -d "$at" ]; do echo "$at" && at=$(dirname "$at"); done
+	done <"$work/names" | sort -u >"$work/made"
 	say "installing below $prefix"
-	mkdir -p "$state" || fail "$state could not be made"
+	# --uninstall knows of each folder and file before it is made, whatever happens in between.
+	mkdir -p "$state" && { cat "$work/made" "$state/folders" 2>/dev/null; } | sort -ru >"$work/folders" && cp "$work/folders" "$state/folders" &&
+		cp "$work/files" "$state/incoming" && echo "$prefix" >"$state/prefix" || nothing_changed "$state could not be written"
+	while read -r at; do
+		mkdir "$at" || nothing_changed "$at could not be made"
+	done <"$work/made"
 	while read -r name; do
 		to=$(place "$name")
 		rm -f "$to.hasten-new"
-		! same "$work/$top/$name" "$to" || continue
-		at=$(dirname "$to")
-		new=
-		while [ ! -d "$at" ]; do new="$at $new" && at=$(dirname "$at"); done
-		for at in $new; do
-			! mkdir "$at" || echo "$at" >>"$work/made"
-		done
-		cp -P "$work/$top/$name" "$to.hasten-new" || {
-			no_new_files
-			[ -s "$state/files" ] || rm -rf "$state"
-			fail "$to could not be written; nothing was changed" "is $(existing "$(dirname "$to")") full?"
-		}
+		same "$work/$top/$name" "$to" || cp -P "$work/$top/$name" "$to.hasten-new" || nothing_changed "$to could not be written"
 	done <"$work/names"
-	# From here on --uninstall knows of every file, whatever happens.
 	{ cat "$state/files" 2>/dev/null; cat "$work/files"; } | sort -u >"$work/all"
-	{ cat "$work/made" "$state/folders" 2>/dev/null; } | sort -ru >"$work/folders"
-	cp "$work/all" "$state/files" && cp "$work/folders" "$state/folders" && echo "$prefix" >"$state/prefix" && rm -f "$state/version" || {
-		no_new_files
-		fail "$state could not be written; no file of hasten was changed" "is /var/lib full?"
-	}
+	cp "$work/all" "$state/files" && rm -f "$state/version" || nothing_changed "$state could not be written"
 	while read -r name; do
 		to=$(place "$name")
 		[ ! -e "$to.hasten-new" ] && [ ! -h "$to.hasten-new" ] || mv -f "$to.hasten-new" "$to" || fail "$to could not be replaced" "run this again"
@@ -708,6 +705,7 @@ install_archive() {
 	# What an earlier version had and this one has not.
 	comm -23 "$work/all" "$work/files" | while read -r at; do rm -f "$at"; done
 	cp "$work/files" "$state/files"
+	rm -f "$state/incoming"
 	hashes >"$state/sums"
 	echo "$version" >"$state/version"
 	# shellcheck disable=SC2046
@@ -859,12 +857,13 @@ report() {
 
 remove_archive() {
 	prefix=$record_prefix
-	"$prefix/lib/hasten/before-removal" || kept=1
-	"$prefix/lib/hasten/preloaded" || idle=1
+	[ ! -x "$prefix/lib/hasten/before-removal" ] || "$prefix/lib/hasten/before-removal" || kept=1
+	[ ! -x "$prefix/lib/hasten/preloaded" ] || "$prefix/lib/hasten/preloaded" || idle=1
 	if has_systemd; then
 		systemctl --quiet disable --now hasten-apply.service hastend.service 2>/dev/null
 	fi
-	while read -r at; do rm -f "$at" "$at.hasten-new"; done <"$state/files"
+	cat "$state/files" "$state/incoming" 2>/dev/null | while read -r at; do rm -f "$at.hasten-new"; done
+	[ ! -e "$state/files" ] || while read -r at; do rm -f "$at"; done <"$state/files"
 	while read -r at; do rmdir "$at" 2>/dev/null; done <"$state/folders"
 	! has_systemd || systemctl daemon-reload
 }
@@ -918,7 +917,7 @@ uninstall() {
 	if on "$dry"; then
 		say "would: hasten revert, hasten disable for each service that is enabled"
 		case $how in
-		archive) say "would: remove $(wc -l <"$state/files") files below $record_prefix" ;;
+		archive) say "would: remove $(grep -c . "$state/files" 2>/dev/null) files below $record_prefix" ;;
 		*) say "would: remove the packages hasten and hasten-preload$(! [ -s "$state/packages" ] || printf ' and %s' "$(tr '\n' ' ' <"$state/packages")")" ;;
 		esac
 		! on "$purge" || say "would: remove /etc/hasten and /var/lib/hasten"

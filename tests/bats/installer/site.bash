@@ -18,6 +18,8 @@ site_make() {
 	cp "$site/out/$version"/* "$site/files/"
 	site_second "$version" "$version.1" || return 1
 	(cd "$site/files" && sha256sum hasten* >SHA256SUMS) && site_sign "$site/files"
+	# Other packages may come and go on this machine meanwhile; an overlay does not bear that.
+	rm -rf "$site/dpkg" && cp -a /var/lib/dpkg "$site/dpkg" && rm -f "$site"/dpkg/updates/* || return 1
 	: >"$site/made"
 }
 
@@ -57,6 +59,8 @@ view() { # SHELL-TEXT
 		top=$1/view && mount --make-rprivate / && mkdir -p "$top" && mount -t tmpfs tmpfs "$top" && mkdir "$top/up" "$top/work" "$top/root" &&
 			mount -t overlay -o "lowerdir=/,upperdir=$top/up,workdir=$top/work" overlay "$top/root" || exit 99
 		root=$top/root
+		mkdir "$top/dpkg" "$top/dpkg-work" &&
+			mount -t overlay -o "lowerdir=$2/dpkg,upperdir=$top/dpkg,workdir=$top/dpkg-work" overlay "$root/var/lib/dpkg" || exit 99
 		mount --rbind /dev "$root/dev" && mount -t proc proc "$root/proc" && mount --bind /sys "$root/sys" && mount -o remount,bind,ro "$root/sys" &&
 			mount --bind "$root/proc/sys" "$root/proc/sys" && mount -o remount,bind,ro "$root/proc/sys" && mount -t tmpfs tmpfs "$root/run" &&
 			mount -t tmpfs tmpfs "$root/tmp" && mkdir "$root/run/site" "$root/run/test" "$root/run/up" "$root/run/lower" &&

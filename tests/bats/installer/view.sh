@@ -3,6 +3,9 @@
 installer=/run/site/install.sh
 shell=dash
 
+# The list of all man pages is made anew after each package; here it would be most of the time.
+rm -f /var/lib/man-db/auto-update
+
 # As from the network: by standard input, with no terminal.
 install() { # OPTION...
 	setsid -w $shell -s -- "$@" <"$installer"
@@ -21,7 +24,7 @@ here() { # OPTION...: from the folder
 changed() {
 	(cd /run/up && find . -mindepth 1 -printf '%y %P\n') | while read -r kind path; do
 		case $path in
-		var/lib/dpkg/* | var/lib/apt/* | var/cache/apt/* | var/cache/debconf/* | var/cache/man/* | var/log/apt/* | var/log/dpkg.log | var/log/alternatives.log) continue ;;
+		var/lib/dpkg/* | var/lib/apt/* | var/cache/apt/* | var/cache/debconf/* | var/cache/man/* | var/lib/man-db/auto-update | var/log/apt/* | var/log/dpkg.log | var/log/alternatives.log) continue ;;
 		var/lib/systemd/deb-systemd-helper-* | etc/ld.so.cache | var/cache/ldconfig/*) continue ;;
 		etc/passwd | etc/passwd- | etc/shadow | etc/shadow- | etc/group | etc/group- | etc/gshadow | etc/gshadow- | etc/.pwd.lock) continue ;;
 		etc/hasten) [ -n "$(ls -A /run/lower/etc/hasten 2>/dev/null)" ] || continue ;;
