@@ -86,7 +86,9 @@ static int busiest(const struct nic_facts *nic, const struct cpumask *online, un
 	*ret_queues = *ret_most = *ret_used = 0;
 	for (size_t i = 0; i < nic->n_irq; i++) {
 		const struct irq_fact *irq = &nic->irq[i];
-		const struct cpumask *where = cpumask_empty(&irq->effective) ? &irq->affinity : &irq->effective;
+		/* An interrupt that was told to move goes on at its old place until it next comes (MSI without remapping). */
+		bool moving = cpumask_empty(&irq->effective) || !cpumask_subset(&irq->effective, &irq->affinity);
+		const struct cpumask *where = moving ? &irq->affinity : &irq->effective;
 
 		/* Interrupts of queues that the driver keeps for more channels stay silent. */
 		bool idle = nic->queues_now && irq->queue >= (int)nic->queues_now;

@@ -86,9 +86,9 @@ machines_stop() {
 	for at in "$machines"/*; do [ ! -d "$at" ] || machine_stop "$(basename "$at")"; done
 }
 
-# A network name space of the test's own with a tap of many queues, 10.0.2.2/24: the other end of a machine's first card.
-network_make() { # NAME
-	ip netns add "$1" && ip -n "$1" link set lo up && ip netns exec "$1" ip tuntap add dev t0 mode tap multi_queue &&
+# A network name space of the test's own with a tap, 10.0.2.2/24: the other end of a machine's first card.
+network_make() { # NAME [multi_queue]
+	ip netns add "$1" && ip -n "$1" link set lo up && ip netns exec "$1" ip tuntap add dev t0 mode tap ${2:+"$2"} &&
 		ip -n "$1" address add 10.0.2.2/24 dev t0 && ip -n "$1" link set t0 up
 }
 

@@ -6,7 +6,7 @@
 
 setup_file() {
 	export net=hastenvm$$
-	network_make "$net"
+	network_make "$net" multi_queue
 	machine_start one smp=4 mem=1536 netns="$net" qemu="-netdev tap,id=n0,ifname=t0,script=no,downscript=no,queues=4 -device virtio-net-pci,netdev=n0,mac=52:54:00:00:00:01,mq=on,vectors=10"
 	machine_install one
 	in_machine one 'systemctl enable --now hasten-apply hastend'
