@@ -31,10 +31,12 @@ struct ss {
 
 static void usage(FILE *to)
 {
-	fprintf(to, "Usage: hasten ss [OPTION...] [PID]\n\n"
+	const char *self = strcmp(program_invocation_short_name, "netacc_ss") ? "hasten ss" : "netacc_ss";
+
+	fprintf(to, "Usage: %s [OPTION...] [PID]\n\n"
 		    "Shows the accelerated processes, or what one of them does.\n\n"
 		    "  -p, --pid PID            this process\n"
-		    "  -s, --section LIST       all, or a comma list of (default cnt):\n");
+		    "  -s, --section LIST       all, or a comma list of (default cnt):\n", self);
 	for (const struct ss_section *s = ss_sections; s->name; s++)
 		fprintf(to, "                             %-5s %s\n", s->name, s->help);
 	fprintf(to, "  -c, --clear              remove files that dead processes left\n"
@@ -459,7 +461,7 @@ static int show(struct ss *ss)
 	} else if (!ss->listed && !ss->failed && !r) {
 		puts(!ss->dir && access("/run/hasten", X_OK) && access("/dev/shm", W_OK | X_OK)
 			 ? "no accelerated processes: neither /run/hasten nor /dev/shm can be used"
-			 : "no accelerated processes");
+			 : "no accelerated processes: \"hasten run PROGRAM\" starts one, its first TCP socket makes it show here");
 	}
 	if (r < 0)
 		fprintf(stderr, "hasten ss: %s: %s\n", ss->dir, strerror(-r));

@@ -131,7 +131,7 @@ static void print_options(const struct ss_view *view, bool rdma_only)
 		printf("%*s ", (int)(strlen(option.key) < 20 ? 20 - strlen(option.key) : 0), "");
 		print_safe(stdout, *option.value ? option.value : "(empty)");
 		fputs("  (", stdout);
-		print_safe(stdout, option.source);
+		print_safe(stdout, strcmp(option.source, "builtin") ? option.source : "built-in");
 		fputs(")\n", stdout);
 	}
 }
@@ -339,13 +339,20 @@ static void print_direction(const struct ss_view *view, const struct direction *
 	json_end(j);
 }
 
+struct listing {
+	const struct ss_view *view;
+	unsigned n;
+};
+
 static void print_connection(void *arg, const struct state_row *row)
 {
-	const struct ss_view *view = arg;
+	struct listing *listing = arg;
+	const struct ss_view *view = listing->view;
 	char local[64], peer[64];
 
 	if (row->state == CONN_FREE)
 		return;
+	listing->n++;
 	const struct kernel_socket *s = view->kernel ? kernel_sockets_find(view->kernel, row->cookie) : NULL;
 	struct direction tx = {.name = "tx", .dir = &row->tx}, rx = {.name = "rx", .dir = &row->rx};
 	if (s) {
@@ -392,12 +399,15 @@ static int print_sock(const struct ss_view *view)
 		if (!view->kernel)
 			printf("    bytes by the kernel are unknown: %s\n", view->kernel_error);
 	}
-	int r = state_file_rows(view->file, print_connection, (void *)view, &torn);
+	struct listing listing = {view, 0};
+	int r = state_file_rows(view->file, print_connection, &listing, &torn);
 	if (view->json) {
 		json_end(view->json);
 		json_u64(view->json, "connections_in_flux", torn);
 	} else if (torn) {
 		printf("    %u connections changed too quickly to be read\n", torn);
+	} else if (!listing.n && !r) {
+		puts("    none open");
 	}
 	return r;
 }

@@ -31,7 +31,14 @@ stop_writer() {
 	mkdir "$dir/empty"
 	run "$hasten" ss --dir "$dir/empty"
 	[ "$status" -eq 0 ]
-	[ "$output" = "no accelerated processes" ]
+	[[ $output = "no accelerated processes: "*"hasten run"* ]]
+}
+
+@test "under the name that NetACC's users have it says so" {
+	ln -s "$(readlink -f "$hasten")" "$dir/netacc_ss"
+	run "$dir/netacc_ss" --help
+	[ "$status" -eq 0 ]
+	[[ $output = "Usage: netacc_ss "* ]]
 }
 
 @test "a process shows its counters by default, with the lane bytes of closed and open connections" {
