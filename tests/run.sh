@@ -200,8 +200,9 @@ group_servers() {
 }
 
 group_host() {
-	cd "$work/build" && top_srcdir=$work/source top_builddir=$work/build \
-		alone bats --tap --timing "$work/source"/tests/bats/host/*.bats
+	# Machines are ten thousands of small files: in memory.
+	cd "$work/build" && make_jobs tests/unit/{hotplug_cycles,steps_driver,sys_probe} && top_srcdir=$work/source top_builddir=$work/build \
+		alone env TMPDIR=/dev/shm bats --tap --timing "$work/source"/tests/bats/host/*.bats
 }
 
 group_installer() {
