@@ -66,6 +66,8 @@ int sys_write_attr(struct sys *s, const char *path, const char *value);
  * mode and owner of an existing file are kept where mode is 0. */
 int sys_write_file(struct sys *s, const char *path, const void *data, size_t len, mode_t mode);
 int sys_unlink(struct sys *s, const char *path);
+/* Within one folder, over what is there, folder fsynced: needs no room on a full disk, as writing the file again would. */
+int sys_rename(struct sys *s, const char *from, const char *to);
 int sys_rmdir_empty(struct sys *s, const char *path); /* folders that sys_write_file made; -ENOTEMPTY is 0 */
 int sys_mkdir(struct sys *s, const char *path, mode_t mode); /* with parents; existing is 0 */
 int sys_symlink(struct sys *s, const char *to, const char *path);
@@ -74,6 +76,8 @@ int sys_symlink(struct sys *s, const char *to, const char *path);
 int sys_openat(struct sys *s, const char *path, int flags, mode_t mode);
 /* All of data to such a descriptor, as one change for fault injection (short: half of it is written, then -ENOSPC). No fsync. */
 int sys_append(struct sys *s, int fd, const void *data, size_t len);
+/* Room for len bytes at offset, beyond the end too, so that later appends do not meet a full disk. 0 where the file system has no such promise. */
+int sys_reserve(int fd, off_t offset, off_t len);
 /* Programs of the machine (update-grub, dkms, modprobe, systemctl). Live only: elsewhere -ENOTCONN and nothing runs. Output of
  * both streams bounded to 64 KiB, deadline in ms (0: 120 s), no shell, environment PATH and LC_ALL=C.UTF-8 and what proxies need.
  * argv[0] without "/" is
@@ -88,7 +92,7 @@ int sys_machine_id(struct sys *s, char **ret); /* /etc/machine-id; trees without
 /* ---- tests ----
  * HASTEN_SYS_FAULT, honoured for roots other than the live machine only: comma list of N=ERRNO (the Nth change of this struct sys
  * fails so, from 1), N=short (a kernel attribute or ethtool setting takes the value and reads back the old one), N=kill (SIGKILL after
- * the Nth change was made), *=ERRNO (every). Changes are sys_write_attr, sys_write_file, sys_append, sys_unlink, sys_rmdir_empty,
+ * the Nth change was made), *=ERRNO (every). Changes are sys_write_attr, sys_write_file, sys_append, sys_unlink, sys_rename, sys_rmdir_empty,
  * sys_symlink, sys_mkdir where it makes something, net_eth_set. A text that is none of these fails sys_open with -EINVAL. */
 unsigned sys_changes(const struct sys *s); /* changes asked for so far: what a test numbers */
 #endif

@@ -220,6 +220,30 @@ int sys_unlink(struct sys *s, const char *path)
 	return r < 0 ? r : change_end(&c, sync_folder(folder, unlinkat(folder, name, 0)));
 }
 
+int sys_rename(struct sys *s, const char *from, const char *to)
+{
+	const char *name, *new_name;
+	struct change c;
+	_cleanup_close_ int folder = root_open_parent(s, from, false, &name);
+
+	if (folder < 0)
+		return folder;
+	_cleanup_close_ int new_folder = root_open_parent(s, to, false, &new_name);
+
+	if (new_folder < 0)
+		return new_folder;
+	int r = change_begin(s, &c);
+
+	return r < 0 ? r : change_end(&c, sync_folder(new_folder, renameat(folder, name, new_folder, new_name)));
+}
+
+int sys_reserve(int fd, off_t offset, off_t len)
+{
+	if (!fallocate(fd, FALLOC_FL_KEEP_SIZE, offset, len))
+		return 0;
+	return errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL ? 0 : -errno;
+}
+
 int sys_rmdir_empty(struct sys *s, const char *path)
 {
 	const char *name;

@@ -111,6 +111,8 @@ static int journal_originals(struct apply *a)
 		if (strcmp(beside.op[i].id, of[i]))
 			r = journal_original(a->j, &beside.op[i], beside.op[i].current, of[i], a->e);
 	plan_free(&beside);
+	if (!r)
+		r = journal_reserve(a->j, a->e);
 	return r ? r : journal_sync(a->j, a->e);
 }
 

@@ -77,6 +77,8 @@ const struct journal_transaction *journal_transaction(const struct journal *j);
 int journal_begin(struct journal *j, enum transaction_kind kind, const char *const profiles[], bool consent, struct error *e);
 /* Keeps the original that is there, where that is live. Not fsynced. */
 int journal_original(struct journal *j, const struct op *op, const char *original, const char *collateral_of, struct error *e);
+/* Room for the rest of the transaction and for its undoing, before its first write. */
+int journal_reserve(struct journal *j, struct error *e);
 int journal_sync(struct journal *j, struct error *e);
 /* fsynced where the original outlives the boot: after a crash of the kernel a runtime setting has its boot value again. */
 int journal_opened(struct journal *j, const char *id, const char *requested, bool removal, struct error *e);

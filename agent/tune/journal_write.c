@@ -255,6 +255,19 @@ int journal_original(struct journal *j, const struct op *op, const char *origina
 	return err ? err : append(j, &l, false, e);
 }
 
+/* What a transaction still writes, and its undoing, and a later revert: two lines a setting each, none longer than the original's. */
+static int reserve(const struct journal *j)
+{
+	return sys_reserve(j->fd, j->size, 6 * j->size + 4096);
+}
+
+int journal_reserve(struct journal *j, struct error *e)
+{
+	int r = reserve(j);
+
+	return r ? error_set(e, r, "%s: no room for what undoes the change, so nothing was changed: %s", j->path, strerror(-r)) : 0;
+}
+
 int journal_sync(struct journal *j, struct error *e)
 {
 	return fsync(j->fd) ? error_set(e, -errno, "%s: %s", j->path, strerror(errno)) : 0;
@@ -407,6 +420,9 @@ static int rewrite(struct journal *j, struct error *e)
 		if (!r)
 			r = take(j, &l);
 		j->sum = l.sum;
+		/* For revert on a disk that is full by then; where there is no room now, that is no reason to fail. */
+		if (j->n_record)
+			reserve(j);
 	}
 	if (r)
 		r = error_set(e, r, "%s: %s", j->path, strerror(-r));

@@ -238,17 +238,9 @@ int set_remove(struct sys *s, bool pending, struct error *e)
 
 int set_settle(struct sys *s, struct error *e)
 {
-	_cleanup_free_ char *text = NULL;
-	size_t len;
-	int r = sys_read(s, path_of(true), &text, &len);
+	int r = sys_rename(s, path_of(true), path_of(false));
 
-	if (r == -ENOENT || r == -ENOTDIR)
-		return 0;
-	if (!r)
-		r = sys_write_file(s, path_of(false), text, len, 0644);
-	if (r)
-		return error_set(e, r, "%s%s: %s", sys_root(s), path_of(false), strerror(-r));
-	return set_remove(s, true, e);
+	return r && r != -ENOENT && r != -ENOTDIR ? error_set(e, r, "%s%s: %s", sys_root(s), path_of(false), strerror(-r)) : 0;
 }
 
 /* ---- making ---- */

@@ -273,3 +273,27 @@ valid() {
 	[ ! -e /dev/full ] || grep -q 'did not arrive: No space left' "$dir/error"
 	as_before
 }
+
+@test "a full disk: either nothing is changed, or revert has room" {
+	[ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null || skip "needs root and name spaces of its own"
+	cat >"$dir/full" <<-'END'
+		m=$1 hasten=$2 dir=$3
+		mkdir -p "$m/var/lib/hasten"
+		for size in 4 8 12 16 20 24 28 32 48 64 128; do
+			mount -t tmpfs -o size=${size}k,mode=755 none "$m/var/lib/hasten" || exit 99
+			status=0
+			"$hasten" apply one two --root "$m" >"$dir/out" 2>&1 || status=$?
+			echo "$size $status $(cat "$m/proc/sys/vm/swappiness")"
+			dd if=/dev/zero of="$m/var/lib/hasten/fill" bs=4k 2>/dev/null
+			[ $status != 0 ] || "$hasten" revert --root "$m" >"$dir/out" 2>&1 || { cat "$dir/out"; exit 1; }
+			[ "$(cat "$m/proc/sys/vm/swappiness")" = 60 ] || { echo "$size: not put back"; exit 1; }
+			umount "$m/var/lib/hasten"
+		done
+	END
+	unshare -m bash "$dir/full" "$m" "$hasten" "$dir" >"$dir/sizes" || { cat "$dir/sizes"; return 1; }
+	! grep -E '^[0-9]+ [1-9][0-9]* 10' "$dir/sizes" # failed, and changed all the same
+	grep -q ' 0 10$' "$dir/sizes"                   # the larger ones do
+	grep -q ' 1 60$' "$dir/sizes"
+	rmdir -p "$m/var/lib/hasten" 2>/dev/null || true
+	as_before
+}
