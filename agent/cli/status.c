@@ -7,13 +7,19 @@
 
 #include "agent/cli/cli.h"
 #include "agent/cli/tuning.h"
+#include "agent/daemon/ask.h"
 #include "agent/sys/cleanup.h"
+#include "agent/sys/error.h"
+#include "agent/tune/record.h"
+
+enum { OPTION_CONTROL = 256 };
 
 static void usage(FILE *to)
 {
 	fputs("Usage: hasten status [OPTION...]\n"
 	      "Show the applied profiles, what they changed, from what, and how it is now.\n\n"
-	      "  -a, --all        each setting that was changed\n" TARGET_HELP
+	      "  -a, --all        each setting that was changed\n"
+	      "      --control F  the control socket of a hastend that was started with it\n" TARGET_HELP
 	      "  -h, --help       this text\n\nExit status: 0, 1 failed, 64 wrong usage.\n",
 	      to);
 }
@@ -24,7 +30,45 @@ struct state {
 	struct plan now;
 	bool has_set, newer, newer_known, fits;
 	char *newer_why; /* where that could not be found out */
+	bool daemon_asked, daemon_runs;
+	char *daemon_trouble; /* what it says of itself, or why it gives no answer; NULL: all is well */
 };
+
+#define PATIENCE_S 5
+
+/* With --root there is none, unless one was started for that tree. */
+static int ask_daemon(const struct tuning *t, const char *control, struct state *st)
+{
+	_cleanup_free_ char *document = NULL;
+	struct record answer = {0};
+	struct error e = {0};
+	int r;
+
+	if (!control && sys_kind(t->s) != SYS_LIVE)
+		return 0;
+	st->daemon_asked = true;
+	r = control_ask(control ? control : HASTEND_CONTROL, "status", PATIENCE_S, &document, &e);
+	st->daemon_runs = r != -ENOENT && r != -ECONNREFUSED;
+	if (!st->daemon_runs) {
+		error_clear(&e);
+		return 0;
+	}
+	if (r) {
+		st->daemon_trouble = error_text(&e, r);
+		error_clear(&e);
+		return st->daemon_trouble ? 0 : -ENOMEM;
+	}
+	if (!record_parse(document, strlen(document), &answer, NULL, NULL)) {
+		const char *trouble = record_text(&answer, "trouble");
+
+		if (trouble && !(st->daemon_trouble = strdup(trouble)))
+			r = -ENOMEM;
+		record_free(&answer);
+	} else if (!(st->daemon_trouble = strdup("its answer is no document"))) {
+		r = -ENOMEM;
+	}
+	return r;
+}
 
 static int gather(struct tuning *t, struct state *st)
 {
@@ -90,6 +134,14 @@ static void print_json(const struct state *st)
 		json_end(&j);
 	} else {
 		json_null(&j, "transaction");
+	}
+	if (st->daemon_asked) {
+		json_object_begin(&j, "hastend");
+		json_bool(&j, "running", st->daemon_runs);
+		json_text(&j, "trouble", st->daemon_trouble);
+		json_end(&j);
+	} else {
+		json_null(&j, "hastend");
 	}
 	json_object_begin(&j, "counts");
 	for (int s = 0; s < OP_STATUS_MAX; s++)
@@ -166,12 +218,22 @@ static void print_text(const struct tuning *t, const struct state *st)
 		}
 	if (any)
 		puts(". \"hasten verify\" tells which.");
+	if (st->daemon_runs && st->daemon_trouble) {
+		_cleanup_free_ char *trouble = target_plain(st->daemon_trouble);
+
+		printf("hastend: %s\n", trouble ? trouble : "");
+	} else if (st->daemon_runs) {
+		puts("hastend runs.");
+	} else if (st->daemon_asked && st->has_set) {
+		puts("hastend does not run: cards that come later or are reset stay as they come (systemctl enable --now hastend.service).");
+	}
 }
 
 int cmd_status(int argc, char **argv)
 {
-	static const struct option longs[] = {TUNING_LONGS, {0}};
+	static const struct option longs[] = {TUNING_LONGS, {"control", required_argument, NULL, OPTION_CONTROL}, {0}};
 	struct tuning t = {.command = "hasten status"};
+	const char *control = NULL;
 	struct state st = {0};
 	int c, r = 0;
 
@@ -182,6 +244,8 @@ int cmd_status(int argc, char **argv)
 		} else if (c == 'h') {
 			usage(stdout);
 			return 0;
+		} else if (c == OPTION_CONTROL) {
+			control = optarg;
 		} else {
 			usage(stderr);
 			return EXIT_USAGE;
@@ -194,6 +258,8 @@ int cmd_status(int argc, char **argv)
 	r = tuning_open(&t, false);
 	if (!r) {
 		r = gather(&t, &st);
+		if (!r)
+			r = ask_daemon(&t, control, &st);
 		if (r)
 			r = tuning_failed(&t, r);
 		else if (t.target.json)
@@ -205,6 +271,7 @@ int cmd_status(int argc, char **argv)
 	journal_close(st.j);
 	set_free(&st.set);
 	free(st.newer_why);
+	free(st.daemon_trouble);
 	tuning_close(&t);
 	return r;
 }

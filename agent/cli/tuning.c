@@ -64,7 +64,7 @@ int tuning_open(struct tuning *t, bool writes)
 	if (r)
 		return r;
 	if (writes && sys_kind(t->s) == SYS_LIVE && geteuid()) {
-		fprintf(stderr, "%s: only root may change this machine's settings; try \"sudo %s\"\n", t->command, t->command);
+		fprintf(stderr, "%s: only root may change this machine's settings: the same again with sudo in front\n", t->command);
 		return 1;
 	}
 	if (writes && (r = tune_recover(t->s, &recovered, &t->e)))

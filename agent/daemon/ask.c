@@ -20,12 +20,12 @@ int control_address(const char *path, struct sockaddr_un *ret)
 	return 0;
 }
 
-int control_ask(const char *path, const char *command, char **ret_document, struct error *e)
+int control_ask(const char *path, const char *command, unsigned patience_s, char **ret_document, struct error *e)
 {
 	struct sockaddr_un a;
 	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	_cleanup_free_ char *document = NULL, *request = NULL;
-	struct timeval patience = {60, 0}; /* a re-application of a large machine */
+	struct timeval patience = {patience_s, 0};
 	size_t got = 0;
 	int r = control_address(path, &a);
 
@@ -34,8 +34,10 @@ int control_ask(const char *path, const char *command, char **ret_document, stru
 	if (r < 0 || asprintf(&request, "{\"command\": \"%s\"}\n", command) < 0)
 		return r < 0 ? r : -ENOMEM;
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)); /* connect waits by it where nobody accepts */
 	if (connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0)
-		return error_set(e, -errno, "hastend does not run (%s: %s)", path, strerror(errno));
+		return errno == EAGAIN || errno == EINPROGRESS ? error_set(e, -ETIMEDOUT, "hastend gives no answer within %u s (%s)", patience_s, path) :
+								 error_set(e, -errno, "hastend does not run (%s: %s)", path, strerror(errno));
 	if (send(fd, request, strlen(request), MSG_NOSIGNAL) < 0)
 		return error_set(e, -errno, "%s: %s", path, strerror(errno));
 	for (;;) {
@@ -47,7 +49,8 @@ int control_ask(const char *path, const char *command, char **ret_document, stru
 		document = more;
 		ssize_t n = recv(fd, document + got, 65536, 0);
 		if (n < 0)
-			return error_set(e, errno == EAGAIN ? -ETIMEDOUT : -errno, "%s: %s", path, errno == EAGAIN ? "no answer within 60 s" : strerror(errno));
+			return errno == EAGAIN ? error_set(e, -ETIMEDOUT, "hastend gives no answer within %u s (%s)", patience_s, path) :
+						 error_set(e, -errno, "%s: %s", path, strerror(errno));
 		if (!n)
 			break;
 		got += (size_t)n;

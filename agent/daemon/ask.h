@@ -9,6 +9,7 @@ struct sockaddr_un;
 #define HASTEND_CONTROL HASTEND_RUNTIME "/control"
 
 int control_address(const char *path, struct sockaddr_un *ret); /* -ENAMETOOLONG */
-/* Caller frees the document. -ENOENT, -ECONNREFUSED: none runs; -ETIMEDOUT: no answer within 60 s. */
-int control_ask(const char *path, const char *command, char **ret_document, struct error *e);
+/* Caller frees the document. -ENOENT, -ECONNREFUSED: none runs; -ETIMEDOUT: no answer in time (a re-application of a large machine takes some
+ * seconds). */
+int control_ask(const char *path, const char *command, unsigned patience_s, char **ret_document, struct error *e);
 #endif

@@ -304,6 +304,9 @@ static int missing(const struct loader *l, const char *name, const char *from, u
 {
 	if (from)
 		return error_set_at(l->e, -ENOENT, from, line, "includes \"%s\", and there is no such profile", name);
+	if (!sys_is_dir(l->vendor, "%s", l->vendor_dir))
+		return error_set(l->e, -ENOENT, "no profile \"%s\": the folder of profiles %s is not there; install the package (make install), or name the folder in HASTEN_PROFILE_DIR",
+			name, l->vendor_dir);
 	return error_set(l->e, -ENOENT, "no profile \"%s\"; \"hasten profile list\" shows what there is", name);
 }
 

@@ -74,6 +74,23 @@ tree() {
 	diff <(echo "$before") <(tree)
 }
 
+@test "hasten status says whether hastend runs, hangs or is in trouble" {
+	"$hasten" apply packet-rate --root "$m"
+	"$hasten" status --root "$m" --json | jq -e '.hastend == null'
+	run "$hasten" status --root "$m" --control "$control"
+	[[ $output == *"hastend does not run"* ]]
+	start
+	run "$hasten" status --root "$m" --control "$control"
+	[ "$status" = 0 ]
+	[[ $output == *"hastend runs."* ]]
+	"$hasten" status --root "$m" --control "$control" --json | jq -e '.hastend == {running: true, trouble: null}'
+	kill -STOP "$daemon"
+	run "$hasten" status --root "$m" --control "$control"
+	kill -CONT "$daemon"
+	[ "$status" = 0 ]
+	[[ $output == *"hastend gives no answer within 5 s"* ]]
+}
+
 # The driver reset the card: its interrupts have other numbers, and go where the kernel likes.
 reset_card() { # OLD NEW
 	device=$(cd "$m/sys/class/net/eth0/device" && pwd -P)

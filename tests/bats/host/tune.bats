@@ -243,7 +243,10 @@ valid() {
 	exits 64 hasten apply --boot one 2>/dev/null
 	exits 64 hasten verify more 2>/dev/null
 	exits 64 hasten apply one --confirm-within 1 2>/dev/null
-	exits 1 hasten plan nosuch 2>/dev/null
+	exits 1 hasten plan nosuch 2>"$dir/error"
+	grep -q 'no profile "nosuch"; "hasten profile list"' "$dir/error"
+	HASTEN_PROFILE_DIR=$dir/none exits 1 hasten plan one 2>"$dir/error"
+	grep -q "the folder of profiles $dir/none is not there" "$dir/error"
 	exits 1 hasten confirm 2>/dev/null
 	hasten apply one --only thp
 	as_before 2>/dev/null || [ "$(cat "$m/proc/sys/net/core/somaxconn")" = 128 ]
