@@ -605,7 +605,7 @@ install_rpm() {
 
 # Libraries that the archive's programs ask for and this system has not.
 missing_libraries() {
-	ldd "$work/$top/bin/hasten" "$work/$top/sbin/hastend" 2>/dev/null | awk '/not found/ { print $1 }' | sort -u
+	ldd "$work/$top/bin/hasten" "$work/$top/sbin/hastend" "$work/$top"/lib/hasten/hasten-* 2>/dev/null | awk '/not found/ { print $1 }' | sort -u
 }
 
 deb_of() { # SONAME...

@@ -1,8 +1,9 @@
 /* Commands that are programs of their own, so that the libraries that they alone need (libcurl, libcrypto, libarchive and what these pull in: 6
- * to 8 ms at each start) are not loaded for hasten run: beside this one in the build tree, else where make install put them. */
+ * to 8 ms at each start) are not loaded for hasten run: beside this one in the build tree, else with the library (packages) or where make install put them. */
 #include "config.h"
 
 #include "agent/cli/cli.h"
+#include "agent/sys/place.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -21,6 +22,8 @@ static int run_program(const char *name, char **argv)
 		snprintf(slash + 1, sizeof(path) - (size_t)(slash + 1 - path), "%s", name);
 		execv(path, argv);
 	}
+	snprintf(path, sizeof(path), "%s/%s", place_folder(), name);
+	execv(path, argv);
 	snprintf(path, sizeof(path), PKGLIBEXECDIR "/%s", name);
 	execv(path, argv);
 	fprintf(stderr, "hasten %s: %s: %s; install the package again\n", argv[0], path, strerror(errno));

@@ -39,6 +39,12 @@ static void look_and_join(void)
 	snprintf(profiles, sizeof(profiles), "%s/profiles", folder);
 }
 
+const char *place_folder(void)
+{
+	pthread_once(&once, look_and_join);
+	return folder;
+}
+
 const char *place_library(void)
 {
 	pthread_once(&once, look_and_join);

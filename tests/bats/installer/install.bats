@@ -75,6 +75,7 @@ see() { # SHELL-TEXT: in a view; sets status and output
 			from_mirror --prefix $prefix
 			$prefix/bin/hasten run --explain /bin/true | grep $prefix/lib/hasten/libhasten.so
 			$prefix/bin/hasten profile list | grep $prefix/lib/hasten/profiles/redis.yaml
+			$prefix/bin/hasten driver status >/dev/null
 			grep -rh ^ExecStart $prefix/lib/systemd/system /etc/systemd/system/hast* 2>/dev/null || true
 			[ -h $prefix/bin/netacc_run ]
 			changed >/tmp/first

@@ -35,7 +35,7 @@ unpacked() { # once
 
 @test "programs and library: position independent, relocations read-only, bound at start, stack checked, branches marked, no run path" {
 	unpacked
-	for file in bin/hasten sbin/hastend lib/hasten/libhasten.so; do
+	for file in bin/hasten sbin/hastend lib/hasten/hasten-* lib/hasten/libhasten.so; do
 		echo "$file"
 		readelf -hW $file | grep -q 'Type: *DYN'
 		readelf -lW $file | grep -q GNU_RELRO
@@ -45,7 +45,7 @@ unpacked() { # once
 		readelf --dyn-syms -W $file | grep -q __stack_chk_fail
 		# endbr64, or paciasp. The linker's mark is missing on Debian 12, whose own start files carry none.
 		case $arch in x86_64) mark='\xf3\x0f\x1e\xfa' ;; aarch64) mark='\x3f\x23\x03\xd5' ;; esac
-		[ "$(LC_ALL=C grep -aoP "$mark" $file | wc -l)" -gt 200 ]
+		[ "$(LC_ALL=C grep -aoP "$mark" $file | wc -l)" -gt 40 ]
 	done
 	for file in bin/hasten sbin/hastend; do
 		[ "$(readelf --dyn-syms -W $file | grep -c '_chk@')" -gt 5 ]
@@ -55,7 +55,7 @@ unpacked() { # once
 
 @test "the promised glibc is enough; an older one would not be" {
 	unpacked
-	"$top_srcdir/installer/symbols" --max 2.34 bin/hasten sbin/hastend lib/hasten/libhasten.so
+	"$top_srcdir/installer/symbols" --max 2.34 bin/hasten sbin/hastend lib/hasten/hasten-* lib/hasten/libhasten.so
 	run "$top_srcdir/installer/symbols" --max 2.17 bin/hasten
 	echo "$output"
 	[ "$status" -eq 1 ]
