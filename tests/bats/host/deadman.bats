@@ -36,10 +36,10 @@ setup() {
 		} 2>/dev/null
 		restored() {
 		  for _ in $(seq 250); do
-		    [ "$(state)" != "$before" ] || [ -e /var/lib/hasten ] || return 0
+		    [ "$(state)" != "$before" ] || [ -n "$(ls -A /var/lib/hasten 2>/dev/null)" ] || return 0
 		    sleep 0.1
 		  done
-		  echo "not restored"; ethtool -k br0; cat /var/lib/hasten/journal; return 1
+		  echo "not restored"; ethtool -k br0; cat /var/lib/hasten/*; return 1
 		}
 		before=$(state)
 		apply() { "$hasten" apply t --yes --allow-disruptive --nic br0 --confirm-within 5 "$@"; }
@@ -91,48 +91,41 @@ inside() {
 	END
 }
 
+# Sends a signal to the command at its Nth request to the kernel's network, for rising N, until that was after a write and before the commit.
+middle='
+		in_the_middle() { # SIGNAL
+		  for n in $(seq 1 400); do
+		    strace -qq -o /dev/null -e trace=sendto -e inject=sendto:signal="$1":when="$n" "$hasten" apply t --yes --allow-disruptive \
+		      --nic br0 --confirm-within 5 >/dev/null & tracer=$!
+		    if [ "$1" = KILL ]; then
+		      wait $tracer 2>/dev/null || true
+		    else
+		      while [ -e /proc/$tracer ] && ! grep -qs "^State:.[Tt]" /proc/$(pgrep -P $tracer)/status; do sleep 0.02; done
+		    fi
+		    if [ "$(state)" != "$before" ] && ! grep -q "\"type\":\"commit\"" /var/lib/hasten/journal; then return 0; fi
+		    kill -KILL $(pgrep -P $tracer) 2>/dev/null || true
+		    wait $tracer 2>/dev/null || true
+		    "$hasten" revert --allow-disruptive >/dev/null 2>&1 || true
+		    while timer_started; do sleep 0.1; done
+		  done
+		  echo "never in the middle"
+		  return 1
+		}
+'
+
 @test "the command is killed in the middle" {
-	inside <<-'END'
-		for try in $(seq 40); do
-		  (exec "$hasten" apply t --yes --allow-disruptive --nic br0 --confirm-within 5) >/dev/null & pid=$!
-		  until timer_started; do [ -e /proc/$pid ] || break; done
-		  kill -KILL $pid 2>/dev/null || true
-		  status=0
-		  wait $pid || status=$?
-		  if [ $status = 137 ] && ! grep -q '"type":"commit"' /var/lib/hasten/journal; then
-		    restored
-		    exit 0
-		  fi
-		  "$hasten" revert >/dev/null
-		  while timer_started; do sleep 0.1; done
-		done
-		echo "never killed in the middle"
-		exit 1
+	{ echo "$middle"; cat <<-'END'; } | inside
+		in_the_middle KILL
+		restored
 	END
 }
 
 @test "the command is stopped in the middle, with the lock in its hands" {
-	inside <<-'END'
-		for try in $(seq 40); do
-		  (exec "$hasten" apply t --yes --allow-disruptive --nic br0 --confirm-within 5) >/dev/null & pid=$!
-		  until timer_started; do [ -e /proc/$pid ] || break; done
-		  kill -STOP $pid 2>/dev/null || true
-		  sleep 0.1
-		  if ! grep -q '"type":"commit"' /var/lib/hasten/journal; then
-		    [ "$(awk '{ print $3 }' /proc/$pid/stat)" = T ]
-		    restored
-		    status=0
-		    wait $pid || status=$?
-		    [ $status = 137 ]
-		    exit 0
-		  fi
-		  kill -CONT $pid 2>/dev/null || true
-		  wait $pid || true
-		  "$hasten" revert >/dev/null
-		  while timer_started; do sleep 0.1; done
-		done
-		echo "never stopped in the middle"
-		exit 1
+	{ echo "$middle"; cat <<-'END'; } | inside
+		in_the_middle STOP
+		stopped=$(pgrep -P $tracer)
+		restored
+		! [ -e /proc/$stopped ] || grep -q "^State:.Z" /proc/$stopped/status
 	END
 }
 
