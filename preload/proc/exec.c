@@ -186,6 +186,7 @@ static void gone(void)
 	if (self_thread.vfork_child || !family)
 		return;
 	int quiet = quiet_begin();
+	waitset_exec();
 	sock_each(unlist, NULL);
 	stats_exec_begin();
 	sock_each(release_slot, NULL);

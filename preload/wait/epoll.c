@@ -376,10 +376,28 @@ EXPORT int epoll_create1(int flags)
 	return fd;
 }
 
+/* A set that was made elsewhere (an image before this one, another process): who waits in it does not ask us. */
+static int into_unknown(int epfd, int fd, struct epoll_event *event)
+{
+	int r = real.epoll_ctl(epfd, EPOLL_CTL_ADD, fd, event), saved = errno;
+	struct sock *s = r == 0 ? sock_of(fd) : NULL;
+	if (s) {
+		if (s->slot)
+			switch_leave(s, fd, REASON_SHARED_SET);
+		else if (atomic_load(&s->stage) != SOCK_LISTENER)
+			sock_plain(s, REASON_SHARED_SET);
+		sock_unpin(s);
+	}
+	errno = saved;
+	return r;
+}
+
 EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 {
 	ENSURE_REAL();
 	struct waitset *w = fdtab_waitset(epfd);
+	if (unlikely(!w) && op == EPOLL_CTL_ADD && fdtab_sock(fd) && !self_thread.vfork_child && !fdtab_get(epfd))
+		return into_unknown(epfd, fd, event);
 	struct sock *s = w ? sock_of(fd) : NULL;
 	struct waitset *inner = w && op == EPOLL_CTL_ADD ? fdtab_waitset(fd) : NULL;
 	if (s && set_foreign(w))

@@ -164,6 +164,16 @@ void waitset_empty(struct waitset *w)
 	sets_unlock(locked);
 }
 
+void waitset_exec(void)
+{
+	for (int fd = 0; fd <= fdtab_highest; fd++) {
+		struct waitset *w = fdtab_waitset(fd);
+		int flags = w && w->waker && !set_foreign(w) ? real.fcntl(fd, F_GETFD) : -1;
+		if (flags >= 0 && !(flags & FD_CLOEXEC) && !atomic_load(&w->n_lane))
+			waitset_empty(w);
+	}
+}
+
 void waitset_watched(struct waitset *w)
 {
 	if (set_foreign(w))

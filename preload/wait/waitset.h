@@ -60,6 +60,8 @@ void waitset_replaced(struct sock *s);
 void waitset_drop(struct sock *s);
 /* Local news of a socket (another thread took bytes from the kernel, a shutdown): its sets look again. */
 void waitset_kick(struct sock *s);
+/* Before an exec: sets that stay open have nothing of ours in them that the next image would be told of. */
+void waitset_exec(void);
 /* Is it a member of a set that stays open over an exec? */
 bool waitset_kept(struct sock *s);
 struct waitset *waitset_of(int epfd);

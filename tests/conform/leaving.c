@@ -326,8 +326,10 @@ static void told(int fd)
 	pattern(data, sizeof(data), 0, 8);
 	send_all(fd, data, sizeof(data));
 	CHECK(read(orders[0], &order, 1) == 1, "order");
-	if (order == 'r') /* closes with bytes unread */
+	if (order == 'r') { /* closes with bytes unread */
+		CHECK(ready(fd, POLLIN, 5000) & POLLIN, "bytes to leave unread");
 		exit(0);
+	}
 	if (order == 'w') { /* waits for the other end's reset */
 		ssize_t k = recv(fd, b, sizeof(b), 0);
 		exit(k < 0 && errno == ECONNRESET ? 0 : 7);
@@ -400,7 +402,6 @@ static void after_giving_up(void)
 			break;
 		case 2: /* reset by the other end */
 			send_all(fd, "unread there", 12);
-			nap(20);
 			order('r');
 			CHECK(reap(pid) == 0, "the other end");
 			nap(20);

@@ -42,6 +42,7 @@ conform_programs = \
 	tests/conform/passing-busy \
 	tests/conform/queues \
 	tests/conform/resets \
+	tests/conform/set-over-exec \
 	tests/conform/shared-sets \
 	tests/conform/signals \
 	tests/conform/sockopts \
