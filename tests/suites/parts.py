@@ -89,8 +89,34 @@ def cpython(_cache):
     python = "/usr/bin/python3.11"
     if not os.path.exists("/usr/lib/python3.11/test/test_socket.py"):
         return "libpython3.11-testsuite is not installed"
-    return [Part("cpython", name, [python, f"{here}/cpython.py", "RESULTS", str(limit), name], limit + 10,
+    return [Part("cpython", name, [python, f"{here}/unit.py", "RESULTS", str(limit), f"test.{name}"], limit + 10,
                  read=read_lines, quick=bool(quick)) for name, limit, quick in CPYTHON]
+
+
+# --- Twisted and Tornado: the packages bring their tests
+
+TWISTED = [("tcp", "internet.test.test_tcp", 300), ("endpoints", "internet.test.test_endpoints", 120),
+           ("tls", "internet.test.test_tls", 300), ("reactor", "internet.test.test_core internet.test.test_fdset internet.test.test_threads", 200),
+           ("process", "internet.test.test_process internet.test.test_sigchld test.test_process", 400),
+           ("old", "test.test_tcp test.test_tcp_internals test.test_internet test.test_loopback test.test_socks test.test_stdio", 300),
+           ("ssl", "test.test_ssl test.test_sslverify", 300), ("ftp", "test.test_ftp", 200), ("web", "web.test.test_http web.test.test_webclient web.test.test_agent", 200)]
+
+TORNADO = [("iostream", 120), ("httpserver", 120), ("tcpserver", 90), ("tcpclient", 90), ("netutil", 60), ("ioloop", 60), ("process", 120),
+           ("simple_httpclient", 200), ("http1connection", 60), ("httpclient", 120), ("web", 200), ("websocket", 120), ("asyncio", 60)]
+
+
+def twisted(_cache):
+    if not os.path.exists("/usr/lib/python3/dist-packages/twisted/internet/test/test_tcp.py"):
+        return "python3-twisted is not installed"
+    return [Part("twisted", name, ["/usr/bin/python3", f"{here}/unit.py", "RESULTS", str(limit), *[f"twisted.{module}" for module in modules.split()]],
+                 limit + 10, read=read_lines) for name, modules, limit in TWISTED]
+
+
+def tornado(_cache):
+    if not os.path.exists("/usr/lib/python3/dist-packages/tornado/test/iostream_test.py"):
+        return "python3-tornado is not installed"
+    return [Part("tornado", name, ["/usr/bin/python3", f"{here}/unit.py", "RESULTS", str(limit), f"tornado.test.{name}_test"], limit + 10,
+                 read=read_lines) for name, limit in TORNADO]
 
 
 # --- what Debian ships as source: Perl, Ruby, Tcl
@@ -194,4 +220,4 @@ def node(_cache):
     return [Part("node", "net-http", ["node", f"{here}/node.js"], 240, read=read_tap)]
 
 
-SUITES = {"cpython": cpython, "perl": perl, "ruby": ruby, "tcl": tcl, "java": java, "node": node}
+SUITES = {"cpython": cpython, "twisted": twisted, "tornado": tornado, "perl": perl, "ruby": ruby, "tcl": tcl, "java": java, "node": node}

@@ -1,11 +1,13 @@
-"""Runs one module of CPython's own suite and writes what became of each test.
+"""Runs modules of unittest's kind and writes what became of each test.
 
-    python3.11 cpython.py RESULTS LIMIT MODULE
+    python3 unit.py RESULTS LIMIT MODULE...
 
 A line "outcome<TAB>test" a test goes to RESULTS at once, so that a hang or a crash loses only the test that it is in
 (its line is then "begun"). LIMIT seconds later every thread's stack is written and the process ends.
 """
+import atexit
 import faulthandler
+import fcntl
 import os
 import sys
 import unittest
@@ -65,35 +67,38 @@ class Record(unittest.TestResult):
 
 
 def main():
-    results, limit, module = sys.argv[1], float(sys.argv[2]), sys.argv[3]
+    results, limit, modules = sys.argv[1], float(sys.argv[2]), sys.argv[3:]
     # Close on exec, and above what tests of descriptor numbers look at.
     to = os.open(results, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o666)
-    import fcntl
     high = fcntl.fcntl(to, fcntl.F_DUPFD_CLOEXEC, 1000)
     os.close(to)
     faulthandler.enable()
     faulthandler.dump_traceback_later(limit, exit=True)
+    if modules[0].startswith("test."):
+        prepare_cpython(modules)
+    record = Record(high)
+    loader = unittest.TestLoader()
+    tests = loader.loadTestsFromNames(modules)
+    if loader.errors:
+        sys.exit("\n".join(loader.errors))
+    tests.run(record)
+    record.write("ok", "(the modules end)")
+    faulthandler.cancel_dump_traceback_later()
+
+
+def prepare_cpython(modules):
+    """What its own runner sets up."""
     from test import support
-    from test.libregrtest import setup as _  # what the suite's own runner sets up when it is imported
     from test.libregrtest.utils import setup_threading_excepthook, setup_unraisable_hook
     # "network" lets modules open sockets at all; there is no other host here to be reached.
     support.use_resources = ["network", "subprocess"]
     setup_unraisable_hook()
     setup_threading_excepthook()
-    record = Record(high)
-    if module == "test_socket":
+    atexit.register(support.reap_children)
+    if "test.test_socket" in modules:
         # Waits for ever for a peer wherever the kernel has vsock and the machine has no device for it.
         import test.test_socket
         test.test_socket.ThreadedVSOCKSocketStreamTest = None
-    loader = unittest.TestLoader()
-    tests = loader.loadTestsFromName(f"test.{module}")
-    if loader.errors:
-        sys.exit("\n".join(loader.errors))
-    tests.run(record)
-    support.gc_collect()
-    support.reap_children()
-    record.write("ok", "(the module ends)")
-    faulthandler.cancel_dump_traceback_later()
 
 
 if __name__ == "__main__":
