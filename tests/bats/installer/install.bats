@@ -71,7 +71,10 @@ see() { # SHELL-TEXT: in a view; sets status and output
 
 @test "by archive below a prefix: finds its own library and profiles, second run changes nothing, removed, all as before" {
 	for prefix in /usr/local /opt/hasten; do
+		shell=dash
+		[ $prefix != /opt/hasten ] || ! command -v busybox >/dev/null || shell='busybox ash'
 		see "set -e
+			shell='$shell'
 			from_mirror --prefix $prefix
 			$prefix/bin/hasten run --explain /bin/true | grep $prefix/lib/hasten/libhasten.so
 			$prefix/bin/hasten profile list | grep $prefix/lib/hasten/profiles/redis.yaml
@@ -333,16 +336,17 @@ f = open(\"/var/lib/dpkg/lock-frontend\", \"w\"); fcntl.lockf(f, fcntl.LOCK_EX);
 }
 
 @test "--profile, --enable: applied and enabled; removal puts settings and services back first" {
-	see 'mkdir -p /run/systemd/nothing
-		here --no-start --profile redis >/tmp/said 2>&1; echo ended with $?
-		grep -E "hasten apply redis" /tmp/said
+	# The kernel's settings are read-only in this view: where one differs, apply says so and the installation is status 2.
+	see 'here --no-start --profile redis >/tmp/said 2>&1; echo ended with $?
+		cat /tmp/said
 		ls /var/lib/hasten | head
 		mkdir -p /etc/systemd/system/some.service.d; printf "[Service]\nEnvironment=\"LD_PRELOAD=/usr/lib/hasten/libhasten.so\"\n" >/etc/systemd/system/some.service.d/60-hasten.conf
 		install --uninstall --purge
 		ls -d /etc/systemd/system/some.service.d 2>&1
 		rm -rf /etc/systemd/system/some.service.d
-		changed' 
-	[[ $output == *"hasten apply redis"*"hasten is removed"* ]]
+		changed'
+	[[ $output == "ended with "[02]*"hasten apply redis"* ]]
+	[[ $output == *"some.service is disabled"*"hasten is removed"*"No such file"* ]]
 }
 
 @test "while cloud-init runs units are started without waiting for them, afterwards with; --no-start starts none" {
