@@ -27,7 +27,8 @@ changed() {
 		var/lib/dpkg/* | var/lib/apt/* | var/cache/apt/* | var/cache/debconf/* | var/cache/man/* | var/lib/man-db/auto-update | var/log/apt/* | var/log/dpkg.log | var/log/alternatives.log) continue ;;
 		var/lib/systemd/deb-systemd-helper-* | etc/ld.so.cache | var/cache/ldconfig/*) continue ;;
 		etc/passwd | etc/passwd- | etc/shadow | etc/shadow- | etc/group | etc/group- | etc/gshadow | etc/gshadow- | etc/.pwd.lock) continue ;;
-		etc/hasten) [ -n "$(ls -A /run/lower/etc/hasten 2>/dev/null)" ] || continue ;;
+		# A machine on which hasten was used already.
+		etc/hasten | var/lib/hasten) [ ! -d "/run/lower/$path" ] || continue ;;
 		esac
 		case $kind in
 		d) [ -d "/run/lower/$path" ] || echo "new folder /$path" ;;
@@ -40,5 +41,5 @@ changed() {
 
 # Also without what the exceptions allow.
 written() {
-	(cd /run/up && find . -mindepth 1 ! -type d -printf '%P\n')
+	(cd /run/up && find . -mindepth 1 ! -type d ! -path ./var/lib/man-db/auto-update -printf '%P\n')
 }
