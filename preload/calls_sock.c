@@ -268,6 +268,8 @@ EXPORT int getsockopt(int fd, int level, int name, void *value, socklen_t *len)
 		struct sock *s = sock_of(fd);
 		if (s) {
 			s->kernel_events &= ~EPOLLERR;
+			if (s->slot && !*(int *)value)
+				*(int *)value = atomic_exchange(&s->slot->error, 0);
 			sock_unpin(s);
 		}
 	}

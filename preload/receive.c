@@ -125,10 +125,9 @@ static int look_kernel(struct sock *s, int fd)
 
 bool io_kernel_bytes(struct sock *s)
 {
-	uint8_t byte;
 	int saved = errno;
-	ssize_t r = quiet_recv(s->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-	bool nothing = r < 0 && errno == EAGAIN;
+	struct pollfd p = {s->fd, POLLIN | POLLRDHUP, 0}; /* a look by recv would take the error of a reset away */
+	bool nothing = quiet_poll(&p, 1) == 0;
 	if (nothing)
 		s->kernel_events &= ~EPOLLIN;
 	errno = saved;
@@ -149,6 +148,12 @@ static ssize_t at_end(struct sock *s)
 			return -ECONNRESET;
 	}
 	return 0;
+}
+
+/* The kernel says an error once; one that came before its turn, or that no call had room for, is kept. */
+static int error_kept(struct slot *t)
+{
+	return unlikely(atomic_load_explicit(&t->error, memory_order_relaxed)) ? atomic_exchange(&t->error, 0) : 0;
 }
 
 /* One attempt under the rx lock. *ret_look: nothing there, and the kernel was looked at. */
@@ -211,6 +216,9 @@ static ssize_t receive_once(struct sock *s, int fd, struct iov_cursor *c, size_t
 			}
 		kernel_end:;
 			uint8_t byte;
+			int kept = error_kept(t);
+			if (kept)
+				return -kept;
 			ssize_t r = quiet_recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
 			if (r > 0) {
 				if (real.ioctl(fd, SIOCINQ, &queued) < 0 || queued > 0)
@@ -256,6 +264,9 @@ static ssize_t receive_once(struct sock *s, int fd, struct iov_cursor *c, size_t
 		}
 		if (t->rx.shut)
 			return 0;
+		int kept = error_kept(t);
+		if (kept)
+			return -kept;
 		if (!look && !atomic_load(&d->end) && !s->kernel_events && TICK(s->looks) < LOOK_EVERY)
 			return -EAGAIN;
 		bool marked = atomic_load(&d->end);
@@ -266,8 +277,11 @@ static ssize_t receive_once(struct sock *s, int fd, struct iov_cursor *c, size_t
 			return r;
 		}
 		/* The peer's bytes were in the ring before its system call: look once more. */
-		if (ring_unread(rx_ring(t)) || atomic_load(&slot->p) != OFFSET_NONE)
+		if (ring_unread(rx_ring(t)) || atomic_load(&slot->p) != OFFSET_NONE) {
+			if (r < 0)
+				atomic_store(&t->error, -r); /* comes after them, and the kernel says it once */
 			continue;
+		}
 		if (r == 0)
 			return at_end(s);
 		if (r < 0) {
@@ -333,6 +347,8 @@ ssize_t io_receive(struct sock *s, int fd, const struct iovec *iov, size_t n_iov
 				return done;
 			continue;
 		} else if (r != -EAGAIN) {
+			if (done)
+				atomic_store(&t->error, (int)-r); /* for the next call */
 			return done ? (ssize_t)done : r;
 		} else if (done >= want || flags & MSG_DONTWAIT || t->nonblock) {
 			return done ? (ssize_t)done : r;

@@ -125,7 +125,7 @@ static bool run_in(struct relay *r)
 		if (k < 0 && (errno == EAGAIN || errno == EINTR))
 			return false;
 		if (k <= 0) {
-			f->reset = k < 0;
+			f->reset |= k < 0; /* or the other direction has met it */
 			in_over(r);
 			return true;
 		}
@@ -313,6 +313,8 @@ static bool look_after_guest(struct relay *r)
 		r->in.reset = k < 0;
 		in_over(r);
 		moved = true;
+	} else if (k < 0 && errno != EAGAIN && errno != EINTR) {
+		atomic_store(&r->s->slot->error, errno); /* it comes after what is lent */
 	}
 	return moved;
 }

@@ -105,6 +105,18 @@ static void while_writing(void)
 	close(s);
 }
 
+/* Bytes that came before the reset are delivered, and the reset is told by the call after them. */
+static void behind_bytes(void)
+{
+	send_all(c, "0123456789", 10);
+	linger_zero(c);
+	CHECK(ready(s, POLLERR, 1000) & POLLERR, "reset");
+	CHECK(recv(s, b, 100, MSG_WAITALL) == 10 && !memcmp(b, "0123456789", 10), "bytes before the reset");
+	CHECK(recv(s, b, 100, 0) == -1 && errno == ECONNRESET, "the reset behind them");
+	CHECK(recv(s, b, 100, 0) == 0, "once");
+	close(s);
+}
+
 static void test(void)
 {
 	for (int heated = 0; heated < 2; heated++) {
@@ -127,6 +139,8 @@ static void test(void)
 		close(s);
 		reset_seen(c);
 
+		begin(heated);
+		behind_bytes();
 		begin(heated);
 		by_so_error();
 		begin(heated);
