@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <json-c/json.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define DEPTH_MAX 16
 
@@ -180,6 +181,28 @@ static int check_capture(struct sys *s, struct json_object *o, const char *file,
 	return check_object(&c, o, top_members, "");
 }
 
+static struct capture_seen look(struct sys *s)
+{
+	struct stat st;
+
+	return sys_stat(s, CAPTURE_PATH, &st) ? (struct capture_seen){0} :
+						(struct capture_seen){st.st_dev, st.st_ino, (uint64_t)st.st_mtim.tv_sec, (uint64_t)st.st_mtim.tv_nsec};
+}
+
+int capture_refresh(struct sys *s)
+{
+	struct capture_seen now = look(s);
+	struct json_object *old = s->capture;
+	int r;
+
+	if (!now.file || !memcmp(&now, &s->capture_seen, sizeof(now)))
+		return 0;
+	r = capture_load(s, NULL);
+	if (!r)
+		json_object_put(old);
+	return r;
+}
+
 int capture_load(struct sys *s, struct error *e)
 {
 	_cleanup_free_ char *text = NULL, *file = NULL;
@@ -187,6 +210,7 @@ int capture_load(struct sys *s, struct error *e)
 
 	if (asprintf(&file, "%s%s", s->root, CAPTURE_PATH) < 0)
 		return -ENOMEM;
+	struct capture_seen seen = look(s); /* before it is read: a change in between is seen at the next look */
 	int r = sys_read(s, CAPTURE_PATH, &text, &len);
 
 	if (r < 0)
@@ -214,6 +238,7 @@ int capture_load(struct sys *s, struct error *e)
 		return r;
 	}
 	s->capture = o;
+	s->capture_seen = seen;
 	return 0;
 }
 
@@ -272,7 +297,11 @@ int net_capture_store(struct sys *s)
 	fputc('\n', f);
 	if (fclose(f) != 0)
 		return -ENOMEM;
-	return file_replace(s, CAPTURE_PATH, text, len, 0, false);
+	int r = file_replace(s, CAPTURE_PATH, text, len, 0, false);
+
+	if (!r)
+		s->capture_seen = look(s);
+	return r;
 }
 
 struct json_object *capture_hint(struct sys *s, const char *path, const char *name)

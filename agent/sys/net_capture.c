@@ -148,8 +148,11 @@ static int take_rdma(struct json_object *o, void *to)
 static int take_list(void *self, const char *name, size_t size, int (*take)(struct json_object *, void *), void *ret, size_t *ret_n)
 {
 	struct sys *s = self;
+	int fresh = capture_refresh(s);
 	struct json_object *list = member(s->capture, name);
 
+	if (fresh)
+		return fresh;
 	if (!list)
 		return -EOPNOTSUPP;
 	size_t n = json_object_array_length(list);
@@ -224,11 +227,11 @@ static int get_rss(struct json_object *o, struct eth_settings *ret)
 	return 0;
 }
 
-static int capture_eth_get(void *self, const char *ifname, enum eth_kind kind, struct eth_settings *ret)
+static int eth_get(struct sys *s, const char *ifname, enum eth_kind kind, struct eth_settings *ret)
 {
 	struct json_object *o;
 	struct eth_settings got = {0};
-	int r = eth_object(self, ifname, kind, &o);
+	int r = eth_object(s, ifname, kind, &o);
 
 	if (r < 0)
 		return r;
@@ -254,6 +257,13 @@ static int capture_eth_get(void *self, const char *ifname, enum eth_kind kind, s
 	}
 	*ret = got;
 	return 0;
+}
+
+static int capture_eth_get(void *self, const char *ifname, enum eth_kind kind, struct eth_settings *ret)
+{
+	int r = capture_refresh(self);
+
+	return r ? r : eth_get(self, ifname, kind, ret);
 }
 
 static int put_value(struct json_object *o, const char *name, uint32_t value)
@@ -417,7 +427,7 @@ static int eth_set(struct sys *s, const char *ifname, enum eth_kind kind, const 
 		r = set_rss(o, want);
 		return r < 0 ? r : net_capture_store(s);
 	}
-	r = capture_eth_get(s, ifname, kind, &now);
+	r = eth_get(s, ifname, kind, &now);
 	if (!r)
 		r = set_values(s, ifname, kind, o, want, &now, &changed);
 	if (!r && changed && kind == ETH_CHANNELS)
@@ -434,8 +444,10 @@ static int eth_set(struct sys *s, const char *ifname, enum eth_kind kind, const 
 static int capture_eth_set(void *self, const char *ifname, enum eth_kind kind, const struct eth_settings *values)
 {
 	struct change c;
-	int r = change_begin(self, &c);
+	int r = capture_refresh(self);
 
+	if (!r)
+		r = change_begin(self, &c);
 	if (r < 0)
 		return r;
 	return change_end(&c, c.short_write ? 0 : eth_set(self, ifname, kind, values));

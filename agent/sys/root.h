@@ -16,6 +16,9 @@ struct sys {
 	int near_fd; /* O_PATH; -1 none */
 	struct net net;
 	struct json_object *capture; /* SYS_CAPTURE: all of hasten-capture.json; other kinds NULL */
+	struct capture_seen {
+		uint64_t device, file, seconds, nanoseconds;
+	} capture_seen; /* the file as it was read or written last */
 	unsigned changes;
 	struct fault *faults;
 	size_t n_faults;
@@ -57,6 +60,8 @@ int net_live_open(struct net *ret);
 int net_capture_open(struct sys *s, struct net *ret, struct error *e);
 int capture_load(struct sys *s, struct error *e); /* reads hasten-capture.json into s->capture */
 void net_none_open(struct net *ret);
+/* Again where another process changed it since: a kernel shows each reader what the last writer set. Objects of s->capture are gone then. */
+int capture_refresh(struct sys *s);
 int net_capture_store(struct sys *s); /* hasten-capture.json as s->capture is now, atomically */
 /* The hints that hasten-capture.json has for a path ("model"), or NULL. */
 struct json_object *capture_hint(struct sys *s, const char *path, const char *name);

@@ -176,16 +176,31 @@ static int look_beside(struct apply *a, const struct op *op)
 	return r;
 }
 
+/* The kernel kept its value. A channel change before this may have set that one: it stays ours, and goes back with the channels. */
+static int keep_as_before(struct apply *a, const struct op *op, bool was_written, const char *requested, const char *value)
+{
+	int r;
+
+	if (!was_written)
+		return journal_restored(a->j, op->id, true, a->e);
+	r = journal_opened(a->j, op->id, requested, false, a->e);
+	return r ? r : journal_closed(a->j, op->id, value, a->e);
+}
+
 /* 0: op->status says what became of it; *ret_undo: it failed and its group is to be undone. Else the journal's error. */
 static int write_op(struct apply *a, struct op *op, bool *ret_undo)
 {
-	_cleanup_free_ char *before = NULL, *after = NULL, *text = NULL;
+	_cleanup_free_ char *before = NULL, *after = NULL, *text = NULL, *requested = NULL;
+	const struct journal_record *record = journal_find(a->j, op->id);
+	bool was_written = record && record->is_live && record->is_written;
 	int err = op_read(a->s, op, &before), seen, r;
 
 	if (!err && op_same(op, before, op->desired)) { /* an operation before this one brought it about */
 		op->status = OP_OK;
 		return 0;
 	}
+	if (was_written && record->requested && !(requested = strdup(record->requested)))
+		return -ENOMEM;
 	r = journal_opened(a->j, op->id, op->desired, false, a->e);
 	if (r)
 		return r;
@@ -199,7 +214,7 @@ static int write_op(struct apply *a, struct op *op, bool *ret_undo)
 		/* A knob that is not there or is the kernel's own is no failure of the rest. */
 		*ret_undo = status != OP_IMMUTABLE && status != OP_UNSUPPORTED && status != OP_AT_BOOT && status != OP_SKIPPED;
 		if (!*ret_undo && !seen && text_same(after, before))
-			return journal_restored(a->j, op->id, true, a->e);
+			return keep_as_before(a, op, was_written, requested, after);
 		*ret_undo = true;
 		return 0;
 	}

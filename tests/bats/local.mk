@@ -19,6 +19,7 @@ HOST_TESTS += tests/bats/host/capture.bats
 HOST_TESTS += tests/bats/host/profile.bats
 HOST_TESTS += tests/bats/host/sys.bats
 HOST_TESTS += tests/bats/host/tune.bats
+HOST_TESTS += tests/bats/host/roundtrip.bats
 HOST_TESTS += tests/bats/host/deadman.bats
 HOST_TESTS += tests/bats/host/hastend.bats tests/bats/host/hotplug.bats
 HOST_TESTS += tests/bats/host/tuned.bats tests/bats/host/kernel.bats
