@@ -6,6 +6,7 @@ dist_schema_DATA += schema/bench.schema.json
 dist_schema_DATA += schema/capture.schema.json
 dist_schema_DATA += schema/check.schema.json
 dist_schema_DATA += schema/config.schema.json
+dist_schema_DATA += schema/confirm.schema.json
 dist_schema_DATA += schema/detect.schema.json
 dist_schema_DATA += schema/driver.schema.json
 dist_schema_DATA += schema/profile.schema.json
