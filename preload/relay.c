@@ -310,7 +310,7 @@ static bool look_after_guest(struct relay *r)
 			moved = true;
 		}
 	} else if (!r->lent && (k == 0 || (k < 0 && errno != EAGAIN && errno != EINTR))) {
-		r->in.reset = k < 0;
+		r->in.reset |= k < 0;
 		in_over(r);
 		moved = true;
 	} else if (k < 0 && errno != EAGAIN && errno != EINTR) {

@@ -120,8 +120,8 @@ uint32_t sock_ready(struct sock *s)
 			e |= EPOLLIN;
 		if (rx_ends(t))
 			e |= EPOLLIN | EPOLLRDHUP;
-		if (io_demoted(t))
-			e |= EPOLLIN; /* a receive goes through the switch; at worst it says EAGAIN */
+		if (io_demoted(t) && io_kernel_bytes(s))
+			e |= EPOLLIN; /* what follows the lane's bytes, if anything does: a receive goes through the switch */
 	}
 	if (t->tx.mode == MODE_LANE) {
 		struct link_dir *d = tx_dir(t);

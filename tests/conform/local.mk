@@ -41,6 +41,7 @@ conform_programs = \
 	tests/conform/passing \
 	tests/conform/passing-busy \
 	tests/conform/queues \
+	tests/conform/quiet-leave \
 	tests/conform/resets \
 	tests/conform/set-over-exec \
 	tests/conform/shared-sets \
