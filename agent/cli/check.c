@@ -89,6 +89,14 @@ static void print_plain(const char *before, const char *text)
 	printf("%s%s\n", before, plain ? plain : "");
 }
 
+static bool any_seen(const struct findings *f)
+{
+	for (size_t i = 0; i < f->n; i++)
+		if (f->finding[i].status != CHECK_SKIPPED)
+			return true;
+	return false;
+}
+
 static void print_table(const struct findings *f, bool quiet)
 {
 	static const char *const colours[] = {
@@ -181,6 +189,11 @@ int cmd_check(int argc, char **argv)
 	else
 		print_table(&findings, quiet);
 	r = check_worst(&findings);
+	/* Nothing seen is not the same as all in order. */
+	if (optind == argc && !any_seen(&findings)) {
+		fprintf(stderr, COMMAND_NAME ": %s: nothing of a machine is there to look at\n", target.root ? target.root : "/");
+		r = EXIT_UNKNOWN;
+	}
 	findings_free(&findings);
 	return r;
 }
