@@ -76,7 +76,9 @@ int tuning_open(struct tuning *t, bool writes)
 	if (r)
 		return tuning_failed(t, r);
 	if (t->options.nic && !facts_nic(&t->facts, t->options.nic)) {
-		fprintf(stderr, "%s: %s: this machine has no such NIC; \"hasten detect\" lists them\n", t->command, t->options.nic);
+		_cleanup_free_ char *name = target_plain(t->options.nic);
+
+		fprintf(stderr, "%s: %s: this machine has no such NIC; \"hasten detect\" lists them\n", t->command, name ? name : "");
 		return EXIT_USAGE;
 	}
 	return 0;

@@ -171,6 +171,16 @@ static int strv_add(char ***list, size_t *n, const char *text)
 	return 0;
 }
 
+/* A name with a line break in it makes no message of two lines. */
+static size_t printable(const char *name, size_t most)
+{
+	size_t n = 0;
+
+	while (n < most && (unsigned char)name[n] >= 0x20 && name[n] != 0x7f)
+		n++;
+	return n;
+}
+
 static int load_into(struct loader *l, const char *name, const char *from, unsigned line, struct profile *p,
 		     struct profile_file *ret_file);
 
@@ -319,7 +329,7 @@ static int load_into(struct loader *l, const char *name, const char *from, unsig
 	int r;
 
 	if (!profile_name_valid(name))
-		return error_set_at(l->e, -EINVAL, from, line, "\"%.80s\" is not a profile's name (a-z, 0-9, -)", name);
+		return error_set_at(l->e, -EINVAL, from, line, "\"%.*s\" is not a profile's name (a-z, 0-9, -)", (int)printable(name, 80), name);
 	if (l->depth > PROFILE_INCLUDE_MAX)
 		return error_set_at(l->e, -ELOOP, from, line, "includes go deeper than %d", PROFILE_INCLUDE_MAX);
 	r = find(l, name, &s, &path);

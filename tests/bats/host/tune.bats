@@ -243,6 +243,14 @@ valid() {
 	exits 64 hasten apply --boot one 2>/dev/null
 	exits 64 hasten verify more 2>/dev/null
 	exits 64 hasten apply one --confirm-within 1 2>/dev/null
+	for name in ../x . .. "" "a b" ü $'a\nb' $'\e[31m'; do
+		exits 1 hasten plan "$name" 2>"$dir/error"
+		[ "$(wc -l <"$dir/error")" = 1 ]
+		grep -q "is not a profile's name" "$dir/error"
+		! grep -q $'\e' "$dir/error"
+	done
+	exits 64 hasten plan one --nic $'eth9\nx' 2>"$dir/error"
+	[ "$(wc -l <"$dir/error")" = 1 ]
 	exits 1 hasten plan nosuch 2>"$dir/error"
 	grep -q 'no profile "nosuch"; "hasten profile list"' "$dir/error"
 	HASTEN_PROFILE_DIR=$dir/none exits 1 hasten plan one 2>"$dir/error"
