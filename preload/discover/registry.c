@@ -1,5 +1,6 @@
 #include "preload/discover/registry.h"
 #include "preload/fdtab.h"
+#include "preload/link/format.h"
 #include "preload/real.h"
 #include "preload/state.h"
 
@@ -24,7 +25,8 @@
 #endif
 
 #define REGISTRY_MAGIC   0x7967657274736168ull
-#define REGISTRY_VERSION 2
+/* The second number is of this file's own bytes. Processes whose links have another format must not meet either. */
+#define REGISTRY_VERSION (100 * LINK_VERSION + 2)
 #define LISTENERS        1024u
 #define CONNS            16384u
 #define WINDOW           16u   /* entries that one key may stand in */
