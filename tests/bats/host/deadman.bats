@@ -113,6 +113,20 @@ middle='
 		}
 '
 
+@test "hastend is killed inside of the window" {
+	top=$top_builddir dir=$dir inside <<-'END'
+		"$top/hastend" --control "$dir/control" 2>"$dir/log" &
+		daemon=$!
+		for _ in $(seq 100); do [ ! -S "$dir/control" ] || break; sleep 0.05; done
+		[ -S "$dir/control" ] || { cat "$dir/log"; exit 1; }
+		apply >out
+		kill -KILL $daemon
+		[ "$(state)" != "$before" ]
+		restored
+		"$hasten" status | grep -q 'No set'
+	END
+}
+
 @test "the command is killed in the middle" {
 	{ echo "$middle"; cat <<-'END'; } | inside
 		in_the_middle KILL
