@@ -308,3 +308,22 @@ valid() {
 	rmdir -p "$m/var/lib/hasten" 2>/dev/null || true
 	as_before
 }
+
+@test "a first set that died before the machine went down: the boot unit starts for it and puts it back" {
+	# Up to the write of swappiness: originals and the pending set are on disk.
+	for n in $(seq 40); do
+		HASTEN_SYS_FAULT=$n=kill "$hasten" apply one --root "$m" >/dev/null 2>&1 || true
+		[ "$(cat "$m/proc/sys/vm/swappiness")" != 10 ] || break
+		hasten revert >/dev/null 2>&1
+	done
+	[ ! -e "$m/var/lib/hasten/set.json" ]
+	started=no
+	while read -r path; do [ ! -e "$m$path" ] || started=yes; done < <(sed -n 's/^ConditionPathExists=|*//p' "$top_srcdir/units/hasten-apply.service.in")
+	[ $started = yes ]
+	echo boot-2 >"$m/proc/sys/kernel/random/boot_id"
+	echo 60 >"$m/proc/sys/vm/swappiness"
+	hasten apply --boot
+	echo boot-1 >"$m/proc/sys/kernel/random/boot_id"
+	[ "$(cat "$m/proc/sys/vm/swappiness")" = 60 ]
+	[ ! -e "$m/var/lib/hasten/set-pending.json" ]
+}
