@@ -22,17 +22,27 @@
 /* The kernel's own receive into the first max bytes from c on. */
 static ssize_t kernel_receive(int fd, const struct iov_cursor *c, size_t max, int flags)
 {
-	struct iovec part[16];
-	size_t n = 0, left = max;
-	for (size_t i = 0; i < c->n && n < 16 && left; i++) {
-		size_t skip = i ? 0 : c->at;
-		part[n].iov_base = (uint8_t *)c->iov[i].iov_base + skip;
-		part[n].iov_len = c->iov[i].iov_len - skip < left ? c->iov[i].iov_len - skip : left;
-		left -= part[n++].iov_len;
+	struct iov_cursor at = *c;
+	size_t done = 0;
+	for (;;) {
+		struct iovec part[16];
+		size_t n = 0, asked = 0;
+		for (size_t i = 0; i < at.n && n < 16 && done + asked < max; i++) {
+			size_t skip = i ? 0 : at.at, room = at.iov[i].iov_len - skip, left = max - done - asked;
+			if (!room)
+				continue;
+			part[n].iov_base = (uint8_t *)at.iov[i].iov_base + skip;
+			part[n].iov_len = room < left ? room : left;
+			asked += part[n++].iov_len;
+		}
+		struct msghdr m = {.msg_iov = part, .msg_iovlen = n};
+		ssize_t r = quiet_recvmsg(fd, &m, (flags & (MSG_PEEK | MSG_TRUNC)) | MSG_DONTWAIT);
+		if (r > 0)
+			done += r;
+		if (r < (ssize_t)asked || done >= max || flags & (MSG_PEEK | MSG_TRUNC))
+			return done ? (ssize_t)done : r < 0 ? -errno : r;
+		iov_advance(&at, r);
 	}
-	struct msghdr m = {.msg_iov = part, .msg_iovlen = n};
-	ssize_t r = quiet_recvmsg(fd, &m, (flags & (MSG_PEEK | MSG_TRUNC)) | MSG_DONTWAIT);
-	return r < 0 ? -errno : r;
 }
 
 /* The writer's slot of the generation that comes after gen, where it is published. */
@@ -63,14 +73,14 @@ static bool at_marker(struct slot *t)
 
 /* Takes marker bytes that are ahead in the kernel: at most the queued bytes that SIOCINQ said before x and mlen were
  * loaded (of those, while mlen was not known, none can be younger than the marker). True: all of it is behind us. */
-static bool take_marker(struct sock *s, int fd, uint64_t x, uint32_t mlen, int queued)
+static bool take_marker(struct slot *t, int fd, uint64_t x, uint32_t mlen, int queued)
 {
-	struct slot *t = s->slot;
 	uint8_t bytes[MARKER_SIZE];
 	uint64_t have = t->rx.consumed - x;
 	uint32_t end = mlen && mlen <= MARKER_SIZE ? mlen : MARKER_SIZE;
 	if (have < end && queued > 0) {
-		ssize_t r = quiet_recv(fd, bytes, end - have < (uint64_t)queued ? end - have : (uint64_t)queued, MSG_DONTWAIT);
+		ssize_t r =
+		    quiet_recv(fd, bytes, end - have < (uint64_t)queued ? end - have : (uint64_t)queued, MSG_DONTWAIT);
 		if (r > 0) {
 			if (memcmp(bytes, slot_lane(t)->marker + have, r))
 				log_message(LOG_ERROR, "marker of connection fd %d differs: offsets disagree", fd);
@@ -87,7 +97,8 @@ static bool marker_lies(struct slot *t)
 {
 	uint64_t x;
 	uint32_t mlen;
-	return !slot_of(rx_dir(t), t->rx.gen, &x, &mlen) || mlen > MARKER_SIZE || (!mlen && t->rx.consumed - x >= MARKER_SIZE);
+	return !slot_of(rx_dir(t), t->rx.gen, &x, &mlen) || mlen > MARKER_SIZE ||
+	       (!mlen && t->rx.consumed - x >= MARKER_SIZE);
 }
 
 bool io_demoted(struct slot *t)
@@ -98,7 +109,8 @@ bool io_demoted(struct slot *t)
 	if (atomic_load(&d->slot[t->rx.gen & 1].p) == OFFSET_NONE)
 		return false;
 	/* the rest of a marker that is still to come: the kernel says when; p is stored after mlen */
-	return t->rx.marker_done || !slot_of(d, t->rx.gen, &x, &mlen) || !mlen || mlen > MARKER_SIZE || t->rx.consumed - x >= mlen;
+	return t->rx.marker_done || !slot_of(d, t->rx.gen, &x, &mlen) || !mlen || mlen > MARKER_SIZE ||
+	       t->rx.consumed - x >= mlen;
 }
 
 /* The kernel socket under a lane, with nothing in the ring: -EAGAIN nothing there, 0 the end, 1 bytes, -errno. */
@@ -113,13 +125,14 @@ static int look_kernel(struct sock *s, int fd)
 		int queued = 0;
 		real.ioctl(fd, SIOCINQ, &queued); /* before the slot is looked at */
 		if (slot_of(rx_dir(t), t->rx.gen, &x, &mlen))
-			t->rx.marker_done = take_marker(s, fd, x, mlen, queued);
+			t->rx.marker_done = take_marker(t, fd, x, mlen, queued);
 	}
 	ssize_t r = quiet_recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
 	if (r < 0 && errno == EAGAIN)
 		s->kernel_events &= ~(EPOLLIN);
 	if (r > 0 && !t->rx.marker_done)
-		return marker_lies(t) ? -ECONNRESET : -EAGAIN; /* a part of the marker that came late, or mlen is not known yet */
+		return marker_lies(t) ? -ECONNRESET
+				      : -EAGAIN; /* a part of the marker that came late, or mlen is not known yet */
 	return r > 0 ? 1 : r == 0 ? 0 : -errno;
 }
 
@@ -154,6 +167,28 @@ static ssize_t at_end(struct sock *s)
 static int error_kept(struct slot *t)
 {
 	return unlikely(atomic_load_explicit(&t->error, memory_order_relaxed)) ? atomic_exchange(&t->error, 0) : 0;
+}
+
+/* Is more there than a receive has just taken? A short one says that all was taken (epoll(7); libuv takes one with
+ * EPOLLHUP for the end of the stream), whichever way the parts came. Nothing here asks the kernel for an error, which
+ * it tells once. */
+static bool more_ahead(struct slot *t, int fd)
+{
+	uint64_t x;
+	uint32_t mlen;
+	int queued;
+	if (t->rx.mode == MODE_LANE && ring_unread(rx_ring(t)))
+		return true;
+	if (t->rx.mode == MODE_AGREED
+		? !at_marker(t)
+		: t->rx.mode != MODE_LANE || atomic_load(&rx_dir(t)->slot[t->rx.gen & 1].p) == OFFSET_NONE)
+		return false;
+	if (real.ioctl(fd, SIOCINQ, &queued) < 0 || queued <= 0)
+		return false;
+	if (t->rx.mode == MODE_AGREED || t->rx.marker_done)
+		return true;
+	t->rx.marker_done = slot_of(rx_dir(t), t->rx.gen, &x, &mlen) && take_marker(t, fd, x, mlen, queued);
+	return t->rx.marker_done && !real.ioctl(fd, SIOCINQ, &queued) && queued > 0;
 }
 
 /* One attempt under the rx lock. *ret_look: nothing there, and the kernel was looked at. */
@@ -193,7 +228,7 @@ static ssize_t receive_once(struct sock *s, int fd, struct iov_cursor *c, size_t
 				if (queued <= 0 && t->rx.consumed == x)
 					goto kernel_end; /* a writer that was killed before its marker */
 				t->rx.gen++;
-				t->rx.marker_done = take_marker(s, fd, x, mlen, queued);
+				t->rx.marker_done = take_marker(t, fd, x, mlen, queued);
 				s->kernel_events &= ~EPOLLIN; /* it was the marker's */
 				atomic_store(&t->rx.mode, MODE_LANE);
 				t->rx.reason = REASON_NONE;
@@ -204,13 +239,15 @@ static ssize_t receive_once(struct sock *s, int fd, struct iov_cursor *c, size_t
 				continue;
 			}
 			if (queued > 0) {
-				uint64_t most = published && x - t->rx.consumed < (uint64_t)queued ? x - t->rx.consumed : (uint64_t)queued;
+				uint64_t most = published && x - t->rx.consumed < (uint64_t)queued ? x - t->rx.consumed
+												   : (uint64_t)queued;
 				ssize_t r = kernel_receive(fd, c, most < n ? most : n, flags);
 				if (r > 0 && !(flags & MSG_PEEK))
 					t->rx.consumed += r;
 				if (r > 0 && !(flags & MSG_TRUNC))
 					iov_advance(c, r);
-				if (r > 0 && flags & MSG_PEEK && (size_t)r < n && published && t->rx.consumed + r == x && queued > r)
+				if (r > 0 && flags & MSG_PEEK && (size_t)r < n && published &&
+				    t->rx.consumed + r == x && queued > r)
 					r += ring_copy(rx_ring(t), c, 0, n - r); /* a peek sees both parts */
 				return r;
 			}
@@ -223,7 +260,8 @@ static ssize_t receive_once(struct sock *s, int fd, struct iov_cursor *c, size_t
 			if (r > 0) {
 				if (real.ioctl(fd, SIOCINQ, &queued) < 0 || queued > 0)
 					continue;
-				/* A byte that SIOCINQ does not count: the urgent mark. Offsets mean nothing from here on. */
+				/* A byte that SIOCINQ does not count: the urgent mark. Offsets mean nothing from here
+				 * on. */
 				t->never = REASON_URGENT;
 				atomic_fetch_or(&d->head, 1);
 				if (slot_of(d, t->rx.gen + 1, &x, &mlen) || ring_unread(rx_ring(t)))
@@ -239,6 +277,11 @@ static ssize_t receive_once(struct sock *s, int fd, struct iov_cursor *c, size_t
 			return r == 0 ? 0 : -errno;
 		}
 		ssize_t got = lane_take(s, c, n, flags);
+		if (got > 0 && flags & MSG_PEEK && (size_t)got < n && t->rx.marker_done && io_demoted(t) &&
+		    ring_unread(rx_ring(t)) == (size_t)got) {
+			ssize_t k = kernel_receive(fd, c, n - got, flags);
+			return k > 0 ? got + k : got; /* a peek sees both parts here too */
+		}
 		if (got)
 			return got == -EIO ? -ECONNRESET : got;
 		/* Nothing in the ring. Has the writer gone back to the kernel? */
@@ -320,6 +363,15 @@ ssize_t io_receive(struct sock *s, int fd, const struct iovec *iov, size_t n_iov
 		if (flags & MSG_PEEK)
 			c = (struct iov_cursor){iov, n_iov, 0}, done = 0;
 		ssize_t r = receive_once(s, s->fd, &c, total - done, flags, look);
+		/* under the same lock: between the parts no other thread takes any */
+		while (r > 0 && done + r < total && !(flags & MSG_PEEK) && more_ahead(t, s->fd)) {
+			ssize_t more = receive_once(s, s->fd, &c, total - done - r, flags, false);
+			if (more == USE_KERNEL)
+				more = kernel_receive(s->fd, &c, total - done - r, flags);
+			if (more <= 0)
+				break;
+			r += more;
+		}
 		bool fin_new = t->fin_seen && t->tx.mode == MODE_LANE;
 		unlock_dir(&t->rx, locked);
 		if (fin_new) {
@@ -335,8 +387,6 @@ ssize_t io_receive(struct sock *s, int fd, const struct iovec *iov, size_t n_iov
 			return done;
 		if (r > 0) {
 			done += r;
-			if (done < total && !(flags & MSG_PEEK) && t->rx.mode == MODE_AGREED && at_marker(t))
-				continue; /* the rest of what TCP would have queued in one piece is in the ring */
 			if (done >= want || flags & MSG_DONTWAIT || t->nonblock)
 				return done;
 			if (!(flags & MSG_PEEK))
@@ -357,7 +407,8 @@ ssize_t io_receive(struct sock *s, int fd, const struct iovec *iov, size_t n_iov
 			deadline = timeout_of(t, s->fd, SO_RCVTIMEO);
 		look = false;
 		if (self_thread.signals_norestart != norestart)
-			return done ? (ssize_t)done : -EINTR; /* it came before the wait: the kernel would not begin one */
+			return done ? (ssize_t)done
+				    : -EINTR; /* it came before the wait: the kernel would not begin one */
 		int w = wait_sock(s, s->fd, EPOLLIN, deadline, &look);
 		if (w == -ETIMEDOUT)
 			return done ? (ssize_t)done : -EAGAIN;

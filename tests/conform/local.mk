@@ -45,6 +45,7 @@ conform_programs = \
 	tests/conform/resets \
 	tests/conform/set-over-exec \
 	tests/conform/shared-sets \
+	tests/conform/shortreads \
 	tests/conform/signals \
 	tests/conform/sockopts \
 	tests/conform/spawning \
