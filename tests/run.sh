@@ -12,7 +12,7 @@ conform|600|socket programs native, preloaded, eager and with faults, compared
 suites|300|other people's test suites native, preloaded and eager, compared: those that are fast
 servers|600|real servers and clients accelerated at both ends, one end and neither
 host|480|tuning the host: machines from trees, the real kernel and tuned, drivers fetched and built
-installer|600|a release built twice, packages, install.sh against servers and mishaps
+installer|900|a release built twice, packages, install.sh against servers and mishaps
 model|420|the protocol model at small bounds
 sanitizers|480|unit and command line tests built with AddressSanitizer and UBSan
 sanitized|600|the socket programs again, with the library built so and preloaded
@@ -66,7 +66,7 @@ for name in $(compgen -e | grep -E '^(HASTEN_|NACC_)' | grep -vxE 'HASTEN_(CASES
 PATH=$PATH:/usr/sbin:/sbin
 begin=$SECONDS
 # Whatever hangs, the whole ends within this.
-longest=2700
+longest=3000
 passed=0 failed=0 skipped=0 broken=()
 
 say() {
