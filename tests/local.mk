@@ -4,6 +4,7 @@ include tests/bats/local.mk
 include tests/conform/local.mk
 include tests/fuzz/local.mk
 include tests/model/local.mk
+include tests/vm/local.mk
 include tests/machines/local.mk
 include tests/suites/local.mk
 

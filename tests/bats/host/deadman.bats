@@ -49,7 +49,7 @@ setup() {
 # Runs standard input in new network, mount and process name spaces.
 inside() {
 	cat "$dir/lib" - >"$dir/script"
-	hasten=$top_builddir/hasten HASTEN_PROFILE_DIR=$dir/profiles timeout 120 unshare -m -n -p --mount-proc -f bash "$dir/script" 3>&-
+	hasten=$top_builddir/hasten HASTEN_PROFILE_DIR=$dir/profiles timeout 120 unshare -m -n -p --mount-proc -f --wd="$dir" bash "$dir/script" 3>&-
 }
 
 @test "without consent a NIC in use is left alone, and the plan says why" {
