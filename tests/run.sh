@@ -13,8 +13,8 @@ suites|300|other people's test suites native, preloaded and eager, compared: tho
 servers|600|real servers and clients accelerated at both ends, one end and neither
 host|480|tuning the host: machines from trees, the real kernel and tuned, drivers fetched and built
 installer|900|a release built twice, packages, install.sh against servers and mishaps
-model|420|the protocol model at small bounds
-sanitizers|480|unit and command line tests built with AddressSanitizer and UBSan
+model|600|the protocol model at small bounds
+sanitizers|600|unit and command line tests built with AddressSanitizer and UBSan
 sanitized|600|the socket programs again, with the library built so and preloaded
 fuzz|120|each fuzzer for a few seconds
 distcheck|480|the release archive builds, passes, installs and uninstalls
