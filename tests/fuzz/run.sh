@@ -12,7 +12,7 @@ sources_of() { # TARGET: what it is linked with
 	case $1 in
 	options) echo common/options.c common/options_load.c common/options_rule.c ;;
 	peer) grep -oE 'preload/[a-z/_]+\.c( |$)' preload/local.mk | tr -d ' ' | sort -u && ls common/*.c ;;
-	profile) echo agent/profile/{expr,expr_facts,field,parse,suggest,value}.c agent/sys/{cpumask,error,net,yaml}.c -lyaml ;;
+	profile) echo agent/profile/{expr,expr_facts,field,parse,suggest,value}.c agent/detect/takeable.c agent/sys/{cpumask,error,net,yaml}.c -lyaml ;;
 	manifest) echo agent/driver/{manifest,dkms,signature}.c agent/sys/*.c -lyaml -lmnl -ljson-c -lcrypto ;;
 	control) echo agent/daemon/{control,ask,watch,log}.c agent/sys/*.c -lyaml -lmnl -ljson-c -lsystemd ;;
 	*) echo "fuzz: no target \"$1\"" >&2; return 1 ;;
