@@ -34,7 +34,7 @@ no_leftovers() {
 @test "--list names every scenario, as a document too" {
 	run "$hasten" bench redis --list
 	[ "$status" -eq 0 ]
-	for name in netacc netacc1 knet default50 default50-p16 lrange mset p8 big single quiet latency latency-history \
+	for name in netacc netacc1 knet knet1 default50 default50-p16 lrange mset p8 big single quiet latency latency-history \
 		intrinsic memtier limit; do
 		grep -q "^$name " <<<"$output"
 	done
