@@ -20,16 +20,15 @@
 /* Steps that a data call makes on the way from a plain connection to a lane. */
 static void advance(struct sock *s, int fd, bool receiving)
 {
-	uint32_t calls = TICK(s->calls);
+	uint32_t calls = TICK(s->calls), stage = atomic_load_explicit(&s->stage, memory_order_acquire);
+	/* the second read that brought bytes: a short connection ends with one that brings none, and pays no more than this */
+	if (stage == SOCK_ACCEPTED && (calls < s->offer_at || (options.promote == PROMOTE_EAGER ? !receiving : s->reads < 2)))
+		return;
 	int saved = errno, quiet = quiet_begin();
-	switch (atomic_load_explicit(&s->stage, memory_order_acquire)) {
+	switch (stage) {
 	case SOCK_ACCEPTED: {
 		uint32_t one = 0;
-		/* the second read that brought bytes: a short connection ends with one that brings none */
-		if (calls < s->offer_at)
-			break;
-		if ((options.promote == PROMOTE_EAGER ? !receiving : s->reads < 2) ||
-		    !atomic_compare_exchange_strong(&s->opening, &one, 1))
+		if (!atomic_compare_exchange_strong(&s->opening, &one, 1))
 			break;
 		if (s->forked && !s->slot) {
 			sock_plain(s, REASON_HOLDERS); /* forked before anybody counted who holds it */
@@ -54,7 +53,7 @@ static void advance(struct sock *s, int fd, bool receiving)
 	default:
 		break;
 	}
-	uint32_t stage = atomic_load_explicit(&s->stage, memory_order_acquire);
+	stage = atomic_load_explicit(&s->stage, memory_order_acquire);
 	/* The acceptor opens its gate with the offer: the connector's first write after taking it can be promoted. Where
 	 * agreeing failed (another holder, a call inside) it is tried again now and then. */
 	if ((stage == SOCK_OFFERED || stage == SOCK_BOUND) && s->slot->rx.mode == MODE_KERNEL &&
