@@ -10,7 +10,7 @@ build|600|configure and make with warnings as errors
 check|420|make check: unit tests, command line tests, lints, kept inputs of the fuzzers
 conform|600|socket programs native, preloaded, eager and with faults, compared
 suites|300|other people's test suites native, preloaded and eager, compared: those that are fast
-servers|600|real servers and clients accelerated at both ends, one end and neither
+servers|700|real servers and clients accelerated at both ends, one end and neither
 host|480|tuning the host: machines from trees, the real kernel and tuned, drivers fetched and built
 installer|900|a release built twice, packages, install.sh against servers and mishaps
 model|600|the protocol model at small bounds

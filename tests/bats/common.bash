@@ -48,6 +48,43 @@ ends() { # both|server|client|neither
 	esac
 }
 
+# How long a load lasts: N seconds, or as long as tests/soak/servers says.
+seconds() { # N
+	echo "${SOAK_SECONDS:-$1}"
+}
+
+# From here on every process that ends by exit says in $counters what it moved.
+count_bytes() {
+	counters=$dir/counters
+	: >"$counters"
+	chmod 666 "$counters"
+	export HASTEN_COUNTERS=$counters
+}
+
+# Bytes of the processes that have ended: "LANE KERNEL", both directions.
+moved() {
+	awk '{ lane += $(NF - 5) + $(NF - 4); kernel += $(NF - 3) + $(NF - 2) } END { printf "%d %d\n", lane, kernel }' "$counters"
+}
+
+# Both ends accelerated: at least PERCENT of the bytes went by lane. Else: not one did.
+by_lane() { # both|server|client|neither PERCENT
+	local lane kernel
+	read -r lane kernel < <(moved)
+	figure "$lane bytes by lane, $kernel by the kernel"
+	if [ "$1" != both ]; then
+		[ "$lane" = 0 ] || { echo "$lane bytes by lane with one end accelerated" >&2; return 1; }
+	elif [ "$lane" = 0 ] || [ $((lane * 100)) -lt $(((lane + kernel) * $2)) ]; then
+		echo "$lane bytes by lane, $kernel by the kernel: less than $2 %" >&2
+		cat "$counters" >&2
+		return 1
+	fi
+}
+
+# What a load did, for tests/soak/servers.
+figure() { # TEXT...
+	[ -z "${SOAK_FIGURES:-}" ] || printf '%s|%s\n' "$BATS_TEST_DESCRIPTION" "$*" >>"$SOAK_FIGURES"
+}
+
 # Starts a command in the background; $started_pid is its process, which the launcher becomes.
 start() { # accelerated|plain COMMAND...
 	local how=$1
@@ -66,15 +103,15 @@ stop_all() {
 	local pid child
 	[ -f "${started:-}" ] || return 0
 	while read -r pid; do
-		for child in $(pgrep -P "$pid") "$pid"; do kill "$child" 2>/dev/null; done
+		for child in $(pgrep -P "$pid") "$pid"; do kill "$child" 2>/dev/null || :; done
 	done <"$started"
 	while read -r pid; do
-		for _ in $(seq 50); do
+		for _ in $(seq 100); do
 			kill -0 "$pid" 2>/dev/null || break
 			sleep 0.05
 		done
-		for child in $(pgrep -P "$pid") "$pid"; do kill -9 "$child" 2>/dev/null; done
-		wait "$pid" 2>/dev/null
+		for child in $(pgrep -P "$pid") "$pid"; do kill -9 "$child" 2>/dev/null || :; done
+		wait "$pid" 2>/dev/null || :
 	done <"$started"
 	: >"$started"
 	return 0

@@ -6,6 +6,7 @@ load ../common
 setup() {
 	prepare
 	need memcached python3 ss
+	count_bytes
 	port=$(free_port)
 	cat >"$dir/client.py" <<'END'
 import socket, sys, threading
@@ -58,6 +59,8 @@ traffic() {
 	run under "$client" timeout 60 python3 "$dir/client.py" "$port"
 	echo "$output"
 	[ "$output" = "4 clients done" ]
+	stop_all
+	by_lane "$1" 60
 }
 
 @test "memcached: both ends accelerated" {
@@ -74,4 +77,21 @@ traffic() {
 
 @test "memcached: neither accelerated" {
 	traffic neither
+}
+
+# bats test_tags=soak
+@test "memcached: 10,000 connections, every answer checked" {
+	[ "$(ulimit -Hn)" = unlimited ] || [ "$(ulimit -Hn)" -ge 10500 ] || skip "10,000 connections need as many descriptors; the limit is $(ulimit -Hn)"
+	ulimit -Sn 10500
+	local -a user=()
+	[ "$(id -u)" != 0 ] || user=(-u root)
+	start accelerated memcached -l 127.0.0.1 -p "$port" -U 0 -t 4 -m 256 -c 10300 -b 4096 "${user[@]}"
+	wait_port "$port"
+	run under accelerated timeout $(($(seconds 8) + 120)) python3 "$BATS_TEST_DIRNAME/memcached.py" "$port" 10000 "$(seconds 2)"
+	echo "$output"
+	figure "$output"
+	[ "$status" -eq 0 ]
+	[[ $output == "10000 connections, "* ]]
+	stop_all
+	by_lane both 20
 }

@@ -6,6 +6,7 @@ load ../common
 setup() {
 	prepare
 	need redis-server redis-cli redis-benchmark jq ss
+	count_bytes
 	port=$(free_port)
 }
 
@@ -24,6 +25,8 @@ traffic() { # both|server|client|neither
 	redis_verify "$client" "$port"
 	redis_load "$client" "$port" -c 2 -n 50 -d 1000000 -t set,get
 	redis_verify plain "$port"
+	stop_all
+	by_lane "$1" 60
 }
 
 @test "redis: both ends accelerated" {
@@ -54,6 +57,116 @@ traffic() { # both|server|client|neither
 	# A plain client beside them is served too.
 	redis_fill plain "$port"
 	redis_verify plain "$port"
+}
+
+# Waits for what INFO says, at most 20 s.
+until_info() { # PORT SECTION LINE
+	for _ in $(seq 200); do
+		! redis-cli -p "$1" info "$2" | tr -d '\r' | grep -qx "$3" || return 0
+		sleep 0.1
+	done
+	echo "INFO $2 does not say $3:" >&2
+	redis-cli -p "$1" info "$2" >&2
+	return 1
+}
+
+# Clients that check each answer, in the background; "checked" waits for them.
+check_values() { # CONNECTIONS SECONDS [killed]
+	need python3
+	"$hasten" run timeout $(($2 + 60)) python3 "$BATS_TEST_DIRNAME/redis.py" values "$port" "$@" >"$dir/checked" 2>&1 </dev/null 3>&- &
+	checker=$!
+	echo $checker >>"$started"
+}
+
+checked() {
+	local status=0
+	wait "$checker" || status=$?
+	cat "$dir/checked"
+	figure "$(tail -1 "$dir/checked")"
+	[ $status = 0 ]
+}
+
+# bats test_tags=soak
+@test "redis: 1,000 clients that check every answer" {
+	redis_start accelerated "$port" --maxclients 2000
+	check_values 1000 "$(seconds 3)"
+	checked
+	stop_all
+	by_lane both 60
+}
+
+# bats test_tags=soak
+@test "redis: BGSAVE and AOF rewrite each second, then read back what was appended" {
+	local before i
+	redis_start accelerated "$port" --appendonly yes --appendfsync everysec
+	check_values 20 "$(seconds 4)"
+	for i in $(seq "$(seconds 3)"); do
+		sleep 1
+		redis-cli -p "$port" bgsave schedule | grep -qE 'started|scheduled|in progress'
+		redis-cli -p "$port" bgrewriteaof | grep -qE 'started|scheduled|in progress'
+	done
+	checked
+	until_info "$port" persistence rdb_bgsave_in_progress:0
+	until_info "$port" persistence aof_rewrite_in_progress:0
+	until_info "$port" persistence rdb_last_bgsave_status:ok
+	until_info "$port" persistence aof_last_bgrewrite_status:ok
+	before=$(digest "$port")
+	stop_all
+	by_lane both 60
+	redis_start accelerated "$port" --appendonly yes
+	until_info "$port" persistence loading:0
+	[ "$(digest "$port")" = "$before" ]
+}
+
+# bats test_tags=soak
+@test "redis: a full resync each second under load" {
+	local other i
+	redis_start accelerated "$port" --client-output-buffer-limit "replica 0 0 0"
+	other=$(free_port)
+	redis_start accelerated "$other"
+	check_values 10 "$(seconds 4)"
+	for i in $(seq "$(seconds 3)"); do
+		redis-cli -p "$other" replicaof 127.0.0.1 "$port"
+		sleep 0.8
+		# One that was its own master for a while has another history.
+		redis-cli -p "$other" replicaof no one
+		redis-cli -p "$other" set "of-its-own" "$i"
+	done
+	redis-cli -p "$other" replicaof 127.0.0.1 "$port"
+	checked
+	until_info "$other" replication master_link_status:up
+	same_data "$port" "$other"
+	[ "$(redis-cli -p "$port" info stats | tr -d '\r' | sed -n 's/^sync_full://p')" -ge 3 ]
+	stop_all
+	by_lane both 60
+}
+
+# bats test_tags=soak
+@test "redis: CLIENT KILL of everybody ten times a second" {
+	redis_start accelerated "$port"
+	check_values 20 "$(seconds 3)" killed
+	while kill -0 "$checker" 2>/dev/null; do
+		redis-cli -p "$port" client kill type normal skipme yes >>"$dir/kills"
+		sleep 0.1
+	done
+	checked
+	# The first ones may have met nobody.
+	[ "$(awk '{ n += $1 } END { print n }' "$dir/kills")" -ge 100 ]
+	none_of ' 0 reconnected' "$dir/checked"
+	stop_all
+	by_lane both 20
+}
+
+# bats test_tags=soak
+@test "redis: MONITOR and pub/sub, every message once and in order" {
+	need python3
+	redis_start accelerated "$port"
+	run under accelerated timeout $(($(seconds 30) + 60)) python3 "$BATS_TEST_DIRNAME/redis.py" follow "$port" 10 $(($(seconds 2) * 1000))
+	echo "$output"
+	figure "$output"
+	[ "$output" = "$(($(seconds 2) * 1000)) messages to 12 followers" ]
+	stop_all
+	by_lane both 60
 }
 
 @test "redis: BGSAVE each second under load" {
