@@ -94,7 +94,8 @@ void switch_offer(struct sock *s, int fd)
 	struct slot *t = s->slot;
 	s->offer_at = 2 * s->calls; /* where it comes to nothing yet: a look and a connect at every read would cost */
 	if (t->never || !slot_sole(t)) {
-		t->rx.reason = t->tx.reason = t->never ? t->never : REASON_HOLDERS;
+		stats_row_new(s, fd); /* it may stay so for as long as the other process lives: shown with its reason */
+		set_reason(s, t->never ? t->never : REASON_HOLDERS);
 		return;
 	}
 	if (!registry_find(&t->peer, &t->local, &hit)) {
@@ -110,8 +111,10 @@ void switch_offer(struct sock *s, int fd)
 	struct link *l;
 	uint32_t index;
 	int r = link_to(&hit, &l, &index);
-	if (r == -EAGAIN)
-		return; /* its backlog is full: later */
+	if (r == -EAGAIN) { /* its backlog is full: later */
+		stats_row_new(s, fd);
+		return;
+	}
 	if (r < 0) {
 		sock_plain(s, r == -EPERM ? REASON_OTHER_USER : r == -ENFILE ? REASON_NO_FDS : r == -ESRCH ? REASON_PEER_PLAIN :
 										REASON_NO_MEMORY);

@@ -38,7 +38,7 @@ no_leftovers() {
 		intrinsic memtier limit; do
 		grep -q "^$name " <<<"$output"
 	done
-	[ "$("$hasten" bench redis --list --json | jq '.scenarios | length')" -eq 16 ]
+	[ "$("$hasten" bench redis --list --json | jq '.scenarios | length')" -eq 17 ]
 }
 
 @test "wrong arguments are named and nothing is started" {

@@ -1,6 +1,8 @@
 # A server and a client for tests that look at connections while they are open.
 #   talk.py serve ADDRESS PORT           answers for ever
+#   talk.py fork ADDRESS PORT            the same, after a child was forked while a thread waited in accept
 #   talk.py ask ADDRESS PORT N           N connections, traffic on each, prints "talked", then goes on until killed
+import os
 import socket
 import sys
 import threading
@@ -33,11 +35,17 @@ def talk(s, rounds):
             sys.exit('bytes were altered')
 
 
-if sys.argv[1] == 'serve':
+if sys.argv[1] in ('serve', 'fork'):
     listener = socket.socket(family(sys.argv[2]))
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind((sys.argv[2], int(sys.argv[3])))
     listener.listen(64)
+    if sys.argv[1] == 'fork':
+        def fork():
+            time.sleep(0.3)
+            if os.fork() == 0:
+                time.sleep(60)
+        threading.Thread(target=fork, daemon=True).start()
     while True:
         s = listener.accept()[0]
         threading.Thread(target=answer, args=(s,), daemon=True).start()

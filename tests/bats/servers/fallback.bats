@@ -19,8 +19,8 @@ teardown() {
 }
 
 # What stands before the command of each end: array variables server_in and client_in.
-serve() {
-	start plain "${server_in[@]}" "$hasten" run python3 "$talk" serve "$address" "$port"
+serve() { # [VERB]
+	start plain "${server_in[@]}" "$hasten" run python3 "$talk" "${1:-serve}" "$address" "$port"
 	server_pid=$started_pid
 	for _ in $(seq 200); do
 		"${server_in[@]}" ss -Htln "sport = :$port" 2>/dev/null | grep -q . && return
@@ -91,6 +91,24 @@ without_run() { # OPTIONS-OF-TMPFS
 both_live() {
 	kill -0 "$server_pid"
 	kill -0 "$client_pid"
+}
+
+@test "a child that was forked while a thread waited in accept may hold the connection: kernel, and the reason is that" {
+	server_in=() client_in=() ss_in=()
+	serve fork
+	for _ in $(seq 100); do
+		! grep -q . "/proc/$server_pid/task/$server_pid/children" || break
+		sleep 0.05
+	done
+	ask 1
+	[ "$(connections 'select(.role == "accept") | .tx.transport, .rx.transport')" = '["kernel"]' ]
+	[ "$(connections 'select(.role == "accept") | .tx.reason_name, .rx.reason_name')" = '["HOLDERS"]' ]
+	pkill -P "$server_pid"
+	for _ in $(seq 100); do # its holder is gone: at one of the next reads it is offered
+		[ "$(connections '.tx.transport, .rx.transport')" != '["shm"]' ] || break
+		sleep 0.1
+	done
+	[ "$(connections '.tx.transport, .rx.transport')" = '["shm"]' ]
 }
 
 @test "no /run/hasten and no writable /dev/shm: kernel" {
