@@ -58,9 +58,9 @@ static void usage(const struct launch *l, FILE *to)
 			 row->type == OPTION_BOOL  ? "[=0|1]"
 			 : row->type == OPTION_INT ? "=NUM"
 						   : "=VALUE");
-		fprintf(to, "  %-26s %s\n", left, row->help);
+		fprintf(to, strlen(left) > 26 ? "  %s\n%29s%s\n" : "  %-26s%1s%s\n", left, "", row->help);
 		if (row->type == OPTION_PATH || row->type == OPTION_CPUS)
-			fprintf(to, "%28s (%s)\n", "", allowed);
+			fprintf(to, "%28s (%s%s)\n", "", allowed, row->scope == OPTION_RDMA ? "; RDMA lanes only" : "");
 		else if (row->type == OPTION_ENUM_PROMOTE)
 			fprintf(to, "%28s (default auto)\n", "");
 		else
