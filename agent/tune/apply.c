@@ -179,12 +179,10 @@ static int look_beside(struct apply *a, const struct op *op)
 /* The kernel kept its value. A channel change before this may have set that one: it stays ours, and goes back with the channels. */
 static int keep_as_before(struct apply *a, const struct op *op, bool was_written, const char *requested, const char *value)
 {
-	int r;
+	const char *refused = op->status == OP_IMMUTABLE ? op->desired : NULL;
+	int r = was_written ? journal_opened(a->j, op->id, requested, false, a->e) : 0;
 
-	if (!was_written)
-		return journal_restored(a->j, op->id, true, a->e);
-	r = journal_opened(a->j, op->id, requested, false, a->e);
-	return r ? r : journal_closed(a->j, op->id, value, a->e);
+	return r ? r : journal_refused(a->j, op->id, was_written, value, refused, a->e);
 }
 
 /* 0: op->status says what became of it; *ret_undo: it failed and its group is to be undone. Else the journal's error. */
@@ -357,6 +355,17 @@ static void undo_all(struct apply *a)
 	error_clear(&ignored);
 }
 
+static int forget_refusals(struct apply *a)
+{
+	struct scope scope;
+	int r = scope_begin(a->f, a->o, &scope, a->e);
+
+	if (!r)
+		r = refusals_forget(a->j, a->p, &scope, a->e);
+	scope_end(&scope);
+	return r;
+}
+
 /* The writing part, in one transaction. */
 static int run(struct apply *a, const struct applied_set *set, char **ret_transaction)
 {
@@ -376,6 +385,8 @@ static int run(struct apply *a, const struct applied_set *set, char **ret_transa
 		r = deadman_start(a->s, a->f, transaction, seconds, a->e);
 	if (!r)
 		r = write_all(a);
+	if (!r)
+		r = forget_refusals(a);
 	if (r) {
 		undo_all(a);
 		if (timer)

@@ -42,6 +42,11 @@ struct nic_change record_effect(const struct nic_facts *nic, const char *step);
 /* The operations of the set's values, each with its status against what is there; j for what hasten changed before. */
 int plan_values(struct sys *s, const struct facts *f, const struct resolved_set *r, const struct tune_options *o, const struct journal *j,
 	struct plan *ret, struct error *e);
+/* The kernel said in this boot that it keeps this setting to itself: what op wants was refused, and is not tried again. */
+bool op_refused(const struct op *op, const struct journal_record *r);
+int op_say_refused(struct op *op);
+/* Forgets refusals of settings that keep (NULL: none) does not want, within the scope. */
+int refusals_forget(struct journal *j, const struct plan *keep, const struct scope *sc, struct error *e);
 /* Does the record's last write stand, and was it a write of what op wants? */
 bool op_stands(const struct op *op, const struct journal_record *r);
 

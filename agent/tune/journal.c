@@ -34,6 +34,8 @@ void journal_record_free(struct journal_record *r)
 	free(r->machine_id);
 	free(r->requested);
 	free(r->applied);
+	free(r->refused);
+	free(r->before_refused);
 	free(r->before);
 	free(r->before_requested);
 	free(r);
@@ -111,6 +113,23 @@ static int touch(struct journal_record *r)
 	r->before_written = r->is_written;
 	if ((err = set_text(&r->before, r->is_written ? r->applied : r->original)) || (err = set_text(&r->before_requested, r->requested)))
 		return err;
+	return 0;
+}
+
+/* Like touch, for what the kernel refused: a transaction that is undone takes with it what was learnt for it. */
+static int set_refused(struct journal_record *r, const char *refused)
+{
+	char *copy = refused ? strdup(refused) : NULL;
+
+	if (refused && !copy)
+		return -ENOMEM;
+	if (r->is_refused_anew) {
+		free(r->refused);
+	} else {
+		r->is_refused_anew = true;
+		r->before_refused = r->refused;
+	}
+	r->refused = copy;
 	return 0;
 }
 
@@ -233,7 +252,7 @@ static int take_change(struct journal *j, const char *type, const struct record 
 			return err;
 		r->is_open = r->is_written = true;
 		r->is_removal = record_true(line, "removal");
-		return 0;
+		return set_refused(r, NULL);
 	}
 	if (!strcmp(type, "close")) {
 		*why = "a close without the value";
@@ -245,12 +264,14 @@ static int take_change(struct journal *j, const char *type, const struct record 
 			return err;
 		r->is_written = true;
 		r->is_open = false;
-		return 0;
+		return record_text(line, "refused") ? set_refused(r, record_text(line, "refused")) : 0;
 	}
 	const char *to = record_text(line, "to");
 	*why = "restored to what?";
 	if (!to || (strcmp(to, "original") && strcmp(to, "before")))
 		return -EBADMSG;
+	if ((err = set_refused(r, record_text(line, "refused"))))
+		return err;
 	if (!strcmp(to, "before") && r->is_touched && r->before_written) {
 		r->is_written = true;
 		r->is_open = r->is_removal = r->is_touched = false;
@@ -260,10 +281,21 @@ static int take_change(struct journal *j, const char *type, const struct record 
 	return set_text(&r->requested, NULL) || set_text(&r->applied, NULL) ? -ENOMEM : 0;
 }
 
-static void transaction_over(struct journal *j)
+static void transaction_over(struct journal *j, bool undone)
 {
-	for (size_t i = 0; i < j->n_record; i++)
-		j->record[i]->is_touched = false;
+	for (size_t i = 0; i < j->n_record; i++) {
+		struct journal_record *r = j->record[i];
+
+		r->is_touched = false;
+		if (r->is_refused_anew && undone) {
+			free(r->refused);
+			r->refused = r->before_refused;
+		} else {
+			free(r->before_refused);
+		}
+		r->before_refused = NULL;
+		r->is_refused_anew = false;
+	}
 	journal_transaction_free(j->transaction);
 	j->transaction = NULL;
 }
@@ -305,7 +337,7 @@ int journal_take_line(struct journal *j, const struct record *line, const char *
 		j->transaction->deadline_s = number;
 		return 0;
 	}
-	transaction_over(j);
+	transaction_over(j, !strcmp(type, "end") && j->transaction->kind == TRANSACTION_APPLY);
 	return 0;
 }
 

@@ -7,8 +7,9 @@
  *   begin     {transaction, kind, boot_id, machine_id, profiles, consent, pid, started}
  *   original  {id, step, target, device, ifname, key, life, value, group, collateral_of, profile}: before the first write
  *   open      {id, requested, removal}: about to be written
- *   close     {id, value}: what was read back. Without an open: another operation's write changed it too
- *   restored  {id, to}: "original": it is ours no longer; "before": as it was before this transaction
+ *   close     {id, value, refused}: what was read back. Without an open: another operation's write changed it too
+ *   restored  {id, to, refused}: "original": it is ours no longer; "before": as it was before this transaction
+ *             refused: of both, what the kernel keeps to itself and would not take (a managed interrupt); left out where nothing was
  *   commit    {deadline_s}: of the boot clock, by when confirm is due; null: none needed
  *   confirm, end   the transaction is over: persisted; undone
  *
@@ -41,10 +42,13 @@ struct journal_record { /* one setting as the journal knows it */
 	bool is_removal;           /* no set wants it any more: what was requested last is the original */
 	char *requested;           /* of the last open; NULL: nothing, or not written */
 	char *applied;             /* read back; NULL: nothing, or not written */
+	char *refused;             /* in this boot the kernel said for good that it takes no such value; NULL */
 	/* Before the transaction that is not over: */
 	bool is_touched;           /* that transaction opened or changed it */
 	bool before_written;
 	char *before_requested, *before; /* before: the original, where it was not ours */
+	bool is_refused_anew;
+	char *before_refused;
 	unsigned line;             /* of its original, for messages */
 };
 
@@ -84,6 +88,8 @@ int journal_sync(struct journal *j, struct error *e);
 int journal_opened(struct journal *j, const char *id, const char *requested, bool removal, struct error *e);
 int journal_closed(struct journal *j, const char *id, const char *value, struct error *e);
 int journal_restored(struct journal *j, const char *id, bool to_before, struct error *e);
+/* The kernel kept value and will never take refused: closed where it is ours by another operation's write (written), else restored. */
+int journal_refused(struct journal *j, const char *id, bool written, const char *value, const char *refused, struct error *e);
 /* deadline_s 0: the transaction is over, and the journal is rewritten with what is still needed. */
 int journal_committed(struct journal *j, uint64_t deadline_s, struct error *e);
 int journal_confirmed(struct journal *j, struct error *e); /* over, rewritten */

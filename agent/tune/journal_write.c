@@ -112,11 +112,23 @@ static int put_open(struct lines *l, const char *id, const char *requested, bool
 	return line_end(l);
 }
 
-static int put_close(struct lines *l, const char *id, const char *value)
+static int put_close(struct lines *l, const char *id, const char *value, const char *refused)
 {
 	line_type(l, "close");
 	field(l, "id", id);
 	field(l, "value", value);
+	if (refused)
+		field(l, "refused", refused);
+	return line_end(l);
+}
+
+static int put_restored(struct lines *l, const char *id, bool to_before, const char *refused)
+{
+	line_type(l, "restored");
+	field(l, "id", id);
+	field(l, "to", to_before ? "before" : "original");
+	if (refused)
+		field(l, "refused", refused);
 	return line_end(l);
 }
 
@@ -290,7 +302,17 @@ int journal_closed(struct journal *j, const char *id, const char *value, struct 
 	int r = begin_lines(j, &l);
 
 	if (!r)
-		r = put_close(&l, id, value);
+		r = put_close(&l, id, value, NULL);
+	return r ? r : append(j, &l, false, e);
+}
+
+int journal_refused(struct journal *j, const char *id, bool written, const char *value, const char *refused, struct error *e)
+{
+	struct lines l;
+	int r = begin_lines(j, &l);
+
+	if (!r)
+		r = written ? put_close(&l, id, value, refused) : put_restored(&l, id, true, refused);
 	return r ? r : append(j, &l, false, e);
 }
 
@@ -299,12 +321,8 @@ int journal_restored(struct journal *j, const char *id, bool to_before, struct e
 	struct lines l;
 	int r = begin_lines(j, &l);
 
-	if (r)
-		return r;
-	line_type(&l, "restored");
-	field(&l, "id", id);
-	field(&l, "to", to_before ? "before" : "original");
-	r = line_end(&l);
+	if (!r)
+		r = put_restored(&l, id, to_before, NULL);
 	return r ? r : append(j, &l, false, e);
 }
 
@@ -320,6 +338,8 @@ static bool still_needed(const struct journal *j, const struct journal_record *r
 
 	if (!r->is_live)
 		return false;
+	if (r->refused)
+		return true; /* so that verify and the next plan know */
 	if (r->is_written && !(r->is_removal && !r->is_open && same_text(r->applied, r->original)))
 		return true;
 	of = r->collateral_of ? journal_find(j, r->collateral_of) : NULL;
@@ -333,7 +353,9 @@ static int put_record(struct lines *l, const struct journal_record *r)
 	if (!err && r->is_written)
 		err = put_open(l, r->id, r->requested, r->is_removal);
 	if (!err && r->is_written && !r->is_open)
-		err = put_close(l, r->id, r->applied);
+		err = put_close(l, r->id, r->applied, r->refused);
+	if (!err && !r->is_written && r->refused)
+		err = put_restored(l, r->id, false, r->refused);
 	return err;
 }
 

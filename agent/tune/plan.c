@@ -17,6 +17,32 @@ bool op_stands(const struct op *op, const struct journal_record *r)
 	       text_same(r->applied, op->current);
 }
 
+bool op_refused(const struct op *op, const struct journal_record *r)
+{
+	return r && r->is_live && !r->is_open && r->refused && text_same(r->refused, op->desired);
+}
+
+int op_say_refused(struct op *op)
+{
+	return op_say(op, OP_IMMUTABLE, "the kernel keeps it at %s and refused %s", op->current ? op->current : "nothing", op->desired);
+}
+
+int refusals_forget(struct journal *j, const struct plan *keep, const struct scope *sc, struct error *e)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < journal_count(j) && !err; i++) {
+		const struct journal_record *r = journal_get(j, i);
+		bool wants = false;
+
+		for (size_t k = 0; keep && k < keep->n_op && !wants; k++)
+			wants = !keep->op[k].is_removal && !strcmp(keep->op[k].id, r->id);
+		if (r->refused && !r->is_written && !wants && scope_has(sc, r->step, r->device))
+			err = journal_restored(j, r->id, false, e);
+	}
+	return err;
+}
+
 static int settle(struct sys *s, struct op *op, const struct journal *j)
 {
 	const struct journal_record *r = journal_find(j, op->id);
@@ -28,6 +54,8 @@ static int settle(struct sys *s, struct op *op, const struct journal *j)
 		op->status = OP_AT_BOOT;
 		return 0;
 	}
+	if (!op_same(op, op->current, op->desired) && op_refused(op, r))
+		return op_say_refused(op);
 	if (!op_same(op, op->current, op->desired) && !op_stands(op, r))
 		return 0;
 	op->status = OP_OK;

@@ -62,6 +62,8 @@ static int revert_all(struct sys *s, const struct facts *f, struct journal *j, c
 		if (!r)
 			r = restore_run(&x, is_chosen, &scope, ret, e);
 		if (!r)
+			r = refusals_forget(j, NULL, &scope, e);
+		if (!r)
 			r = reduce_set(s, f, o, e);
 		if (!r)
 			r = journal_ended(j, e);

@@ -471,9 +471,48 @@ static void test_managed_interrupt_is_no_failure(void **state)
 	assert_int_equal(status_of(&p, "irq/eth1irq-2"), OP_IMMUTABLE);
 	assert_int_equal(status_of(&p, "irq/eth1irq-3"), OP_CHANGED);
 	plan_free(&p);
+	/* It is not what was asked for, whoever put it there: verify does not call it in order, and nobody asks the kernel again. */
+	p = verify();
+	assert_int_equal(status_of(&p, "irq/eth1irq-2"), OP_IMMUTABLE);
+	assert_int_equal(status_of(&p, "irq/eth1irq-3"), OP_OK);
+	plan_free(&p);
+	p = plan_now(NIC_SET, NULL);
+	assert_int_equal(status_of(&p, "irq/eth1irq-2"), OP_IMMUTABLE);
+	plan_free(&p);
+	unsigned writes = k->writes;
+	drop(apply(NIC_SET, NULL));
+	assert_int_equal(k->writes, writes);
 	k->refuse[0] = 0;
 	assert_true(all(revert(false), OP_REVERTED));
 	check_originals();
+	assert_true(state_gone());
+}
+
+static void test_managed_interrupt_alone(void **state)
+{
+	const struct wish *w = SET({"nic.irq.cpus", "3", true});
+
+	strcpy(k->refuse, "irq-0");
+	k->refuse_with = -EIO;
+	assert_true(all(apply(w, NULL), OP_IMMUTABLE));
+	assert_true(all(verify(), OP_IMMUTABLE));
+	assert_int_equal(k->writes, 1);
+	assert_true(all(apply(w, NULL), OP_IMMUTABLE));
+	assert_int_equal(k->writes, 1);
+	/* Another value is asked for anew, and so is the same one after a boot. */
+	drop(apply(SET({"nic.irq.cpus", "2", true}), NULL));
+	assert_int_equal(k->writes, 2);
+	assert_true(all(verify(), OP_IMMUTABLE));
+	file("/proc/sys/kernel/random/boot_id", "boot-2\n");
+	drop(apply(SET({"nic.irq.cpus", "2", true}), NULL));
+	assert_int_equal(k->writes, 3);
+	/* A set that does not want it forgets it; so does revert. */
+	drop(apply(SET({"sysctl.a", "2"}), NULL));
+	assert_true(all(plan_now(SET({"nic.irq.cpus", "2", true}, {"sysctl.a", "2"}), &(struct tune_options){.only = (const char *const[]){"irq", NULL}}), OP_PLANNED));
+	drop(apply(w, NULL));
+	drop(revert(false));
+	check_originals();
+	assert_true(state_gone());
 }
 
 static void test_deaf_setting_fails(void **state)
@@ -891,6 +930,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_only_what_changes_is_written, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_group_is_all_or_nothing, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_managed_interrupt_is_no_failure, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_managed_interrupt_alone, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_deaf_setting_fails, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_third_party, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_third_party_on_a_nic, setup, teardown),
