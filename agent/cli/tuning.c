@@ -353,6 +353,10 @@ static void print_left_out(const struct tuning *t, const struct resolved_set *se
 {
 	bool any = false;
 
+	if (sys_kind(t->s) == SYS_IMAGE) {
+		puts("\nAn image: its CPUs, memory and NICs show when it boots; \"hasten apply --boot\", which the boot unit runs, works the profiles out for them.");
+		return;
+	}
 	for (size_t i = 0; set && i < set->n_skipped; i++) {
 		const struct skipped *s = &set->skipped[i];
 		const struct nic_facts *nic = s->target ? device_nic(&t->facts, s->target) : NULL;

@@ -48,12 +48,15 @@ static int settle(struct sys *s, struct op *op, const struct journal *j)
 	const struct journal_record *r = journal_find(j, op->id);
 	char *text = NULL;
 
-	if (op->status != OP_PLANNED)
-		return 0;
-	if (sys_kind(s) == SYS_IMAGE && op->life == LIFE_BOOT) {
+	/* An image's /proc and /sys are empty until it boots: what is not there says nothing. */
+	if (sys_kind(s) == SYS_IMAGE && op->life == LIFE_BOOT && (op->status == OP_PLANNED || op->status == OP_UNSUPPORTED || op->status == OP_DENIED)) {
 		op->status = OP_AT_BOOT;
+		free(op->status_text);
+		op->status_text = NULL;
 		return 0;
 	}
+	if (op->status != OP_PLANNED)
+		return 0;
 	if (!op_same(op, op->current, op->desired) && op_refused(op, r))
 		return op_say_refused(op);
 	if (!op_same(op, op->current, op->desired) && !op_stands(op, r))

@@ -348,7 +348,10 @@ int set_make(struct sys *s, const struct facts *f, const struct resolved_set *r,
 		err = names_join(r, old, partly, &set.profile);
 	if (!err)
 		err = texts_copy((const char *const *)set.profile, &set.resolved.profile);
-	if (!err)
+	/* Of an image only the names count: its boot finds CPUs and NICs that are not to be seen here, whatever machine id it has. */
+	if (sys_kind(s) == SYS_IMAGE)
+		set.made_for_cpus = 0, set.made_for_memory_kib = 0;
+	else if (!err)
 		err = sys_machine_id(s, &set.machine_id);
 	if (!err)
 		err = fingerprint(s, (const char *const *)set.profile, &set.fingerprint, e);

@@ -15,7 +15,8 @@ struct tune_options;
 struct applied_set {
 	char **profile; /* NULL: nothing was applied */
 	struct resolved_set resolved;
-	char *machine_id, *applied_at; /* RFC 3339 UTC */
+	char *machine_id;  /* NULL: of an image, to be worked out anew at its boot */
+	char *applied_at;  /* RFC 3339 UTC */
 	char *fingerprint; /* of what the profiles' files said: keys, modes, values, conditions */
 	bool consent;      /* --allow-disruptive, for the boots to come */
 	unsigned made_for_cpus;

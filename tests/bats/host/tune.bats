@@ -273,6 +273,34 @@ valid() {
 	as_before
 }
 
+@test "an image with an empty /proc and /sys: every runtime setting waits, and its boot works the names out for what it finds" {
+	local image=$dir/image
+	mkdir -p "$image"/{etc,proc,sys,var/lib,boot}
+	printf 'ID=debian\nVERSION_ID=12\n' >"$image/etc/os-release"
+	echo machine-1 >"$image/etc/machine-id"
+	export HASTEN_PROFILE_DIR=$top_srcdir/profiles
+	(cd "$image" && find . | sort) >"$dir/image-before"
+	"$hasten" apply latency redis --root "$image" --json >"$dir/json"
+	[ "$(jq -r '[.operations[] | select(.step == "sysctl" or .step == "thp" or .step == "cpufreq") | .status] | unique | .[]' "$dir/json")" = at-boot ]
+	"$hasten" apply latency redis --root "$image" >"$dir/out"
+	! grep -q 'not there\|does not hold' "$dir/out"
+	"$hasten" verify --root "$image" >"$dir/out"
+	# It boots, with the same machine id.
+	rm "$image/etc/os-release"
+	mkdir -p "$image"/proc/sys/{kernel/random,net/core,vm} "$image"/sys/devices/system/cpu
+	for f in online possible present; do echo 0-3 >"$image/sys/devices/system/cpu/$f"; done
+	echo boot-1 >"$image/proc/sys/kernel/random/boot_id"
+	echo 128 >"$image/proc/sys/net/core/somaxconn"
+	echo 0 >"$image/proc/sys/net/core/busy_read" # only where cpus.count > 2
+	"$hasten" apply --boot --root "$image"
+	[ "$(cat "$image/proc/sys/net/core/somaxconn")" = 4096 ]
+	[ "$(cat "$image/proc/sys/net/core/busy_read")" = 50 ]
+	"$hasten" verify --root "$image"
+	"$hasten" revert --root "$image"
+	[ "$(cat "$image/proc/sys/net/core/busy_read")" = 0 ]
+	[ ! -e "$image/var/lib/hasten" ]
+}
+
 @test "closed and full outputs: what is printed never lands in a file of ours, and a loss is said" {
 	exits 0 hasten apply one >&-
 	hasten verify
