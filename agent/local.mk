@@ -1,6 +1,6 @@
 # The command: one file per subcommand, a row each in agent/cli/commands.def.
 bin_PROGRAMS += hasten
-hasten_SOURCES = agent/cli/main.c agent/cli/cli.h agent/cli/commands.def \
+hasten_SOURCES = agent/cli/main.c agent/cli/failure.c agent/cli/failure.h agent/cli/wrap.c agent/cli/wrap.h agent/cli/cli.h agent/cli/commands.def \
 	agent/cli/run.c agent/cli/explain.c agent/cli/explain.h agent/cli/elf.c agent/cli/elf.h \
 	agent/cli/obstacles.def agent/cli/config.c agent/cli/settings.c agent/cli/settings.h
 hasten_LDADD = libagent.la libcommon.la
@@ -24,10 +24,10 @@ hasten_LDADD += $(MNL_LIBS) -lm
 
 # What hasten runs as programs of their own (agent/cli/programs.c).
 pkglibexec_PROGRAMS += hasten-driver hasten-capture
-hasten_driver_SOURCES = agent/cli/driver.c agent/cli/json.c agent/cli/json.h agent/cli/target.c agent/cli/target.h
+hasten_driver_SOURCES = agent/cli/driver.c agent/cli/failure.c agent/cli/failure.h agent/cli/wrap.c agent/cli/wrap.h agent/cli/json.c agent/cli/json.h agent/cli/target.c agent/cli/target.h
 hasten_driver_CFLAGS = $(AM_CFLAGS)
 hasten_driver_LDADD = libdriver.la libagent.la libcommon.la
-hasten_capture_SOURCES = agent/cli/capture.c agent/cli/capture.h agent/cli/capture.def agent/cli/capture_out.c agent/cli/capture_net.c \
+hasten_capture_SOURCES = agent/cli/failure.c agent/cli/failure.h agent/cli/wrap.c agent/cli/wrap.h agent/cli/capture.c agent/cli/capture.h agent/cli/capture.def agent/cli/capture_out.c agent/cli/capture_net.c \
 	agent/cli/scrub.c agent/cli/scrub.h agent/cli/json.c agent/cli/json.h agent/cli/target.c agent/cli/target.h
 hasten_capture_CFLAGS = $(AM_CFLAGS) $(JSONC_CFLAGS) $(ARCHIVE_CFLAGS)
 hasten_capture_LDADD = libagent.la libcommon.la $(JSONC_LIBS) $(ARCHIVE_LIBS)

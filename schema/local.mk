@@ -9,6 +9,7 @@ dist_schema_DATA += schema/config.schema.json
 dist_schema_DATA += schema/confirm.schema.json
 dist_schema_DATA += schema/detect.schema.json
 dist_schema_DATA += schema/driver.schema.json
+dist_schema_DATA += schema/error.schema.json
 dist_schema_DATA += schema/profile.schema.json
 dist_schema_DATA += schema/ss-clear.schema.json
 dist_schema_DATA += schema/ss.schema.json

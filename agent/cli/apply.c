@@ -128,8 +128,7 @@ int cmd_apply(int argc, char **argv)
 			}
 			t.options.confirm_s = (unsigned)seconds;
 		} else {
-			usage(stderr);
-			return EXIT_USAGE;
+			return target_misused(t.command, NULL);
 		}
 	}
 	if (t.options.boot && (argv[optind] || t.options.only || t.options.nic)) {

@@ -1,5 +1,6 @@
 /* hasten capture: the files of this machine that hasten reads, and the answers of netlink, as a tree for --root. */
 #include "agent/cli/capture.h"
+#include "agent/cli/failure.h"
 #include "config.h"
 
 #include <errno.h>
@@ -13,6 +14,7 @@
 #include "agent/cli/cli.h"
 #include "agent/cli/scrub.h"
 #include "agent/cli/target.h"
+#include "agent/cli/wrap.h"
 #include "agent/detect/facts.h"
 #include "agent/sys/cleanup.h"
 #include "agent/sys/error.h"
@@ -565,8 +567,7 @@ static int run_command(int argc, char **argv)
 			usage(stdout);
 			return 0;
 		default:
-			usage(stderr);
-			return EXIT_USAGE;
+			return target_misused("hasten capture", NULL);
 		}
 	if (optind + 1 != argc) {
 		fprintf(stderr,
@@ -584,5 +585,8 @@ static int run_command(int argc, char **argv)
 int main(int argc, char **argv)
 {
 	streams_open();
-	return streams_close("hasten capture", run_command(argc, argv));
+	failure_watch("capture", argc, argv);
+	if (!failure_wants_json())
+		wrap_open();
+	return streams_close("hasten capture", failure_report(run_command(argc, argv)));
 }

@@ -27,13 +27,10 @@ int cmd_confirm(int argc, char **argv)
 			usage(stdout);
 			return 0;
 		default:
-			usage(stderr);
-			return EXIT_USAGE;
+			return target_misused(t.command, NULL);
 		}
-	if (argc - optind > 1) {
-		usage(stderr);
-		return EXIT_USAGE;
-	}
+	if (argc - optind > 1)
+		return target_misused(t.command, argv[optind + 1]);
 	r = target_open(&t.target, t.command, &t.s);
 	if (!r) {
 		err = tune_confirm(t.s, argv[optind], &t.e);

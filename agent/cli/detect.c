@@ -57,14 +57,10 @@ int cmd_detect(int argc, char **argv)
 			usage(stdout);
 			return 0;
 		default:
-			usage(stderr);
-			return EXIT_USAGE;
+			return target_misused("hasten detect", NULL);
 		}
-	if (optind < argc) {
-		fprintf(stderr, "hasten detect: %s: takes no argument; \"hasten detect --help\" says more\n",
-			argv[optind]);
-		return EXIT_USAGE;
-	}
+	if (optind < argc)
+		return target_misused("hasten detect", argv[optind]);
 	r = target_open(&target, "hasten detect", &s);
 	if (r)
 		return r;

@@ -4,8 +4,10 @@
 #include "config.h"
 
 #include "agent/cli/cli.h"
+#include "agent/cli/failure.h"
 #include "agent/cli/json.h"
 #include "agent/cli/target.h"
+#include "agent/cli/wrap.h"
 #include "agent/detect/facts.h"
 #include "agent/driver/driver.h"
 #include "agent/sys/cleanup.h"
@@ -194,14 +196,13 @@ static int parse(int argc, char **argv, struct request *req)
 			usage(stdout);
 			return 0;
 		default:
-			fprintf(stderr, "Try \"" COMMAND_NAME " --help\".\n");
-			return EXIT_USAGE;
+			return target_misused(COMMAND_NAME, NULL);
 		}
 	req->verb = optind < argc ? argv[optind++] : NULL;
 	req->name = optind < argc ? argv[optind++] : NULL;
 	bool known = req->verb && (!strcmp(req->verb, "status") || !strcmp(req->verb, "install") || !strcmp(req->verb, "remove"));
 	if (!known)
-		fprintf(stderr, COMMAND_NAME ": %s%s%s; status, install or remove is wanted\n", req->verb ? "no verb \"" : "no verb is given",
+		fprintf(stderr, COMMAND_NAME ": %s%s%s; status, install or remove is wanted; \"" COMMAND_NAME " --help\" says more\n", req->verb ? "no verb \"" : "no verb is given",
 			req->verb ? req->verb : "", req->verb ? "\"" : "");
 	else if (strcmp(req->verb, "status") && !req->name)
 		fprintf(stderr, COMMAND_NAME " %s: which driver? \"" COMMAND_NAME " status\" lists them\n", req->verb);
@@ -247,5 +248,8 @@ static int run_command(int argc, char **argv)
 int main(int argc, char **argv)
 {
 	streams_open();
-	return streams_close(COMMAND_NAME, run_command(argc, argv));
+	failure_watch("driver", argc, argv);
+	if (!failure_wants_json())
+		wrap_open();
+	return streams_close(COMMAND_NAME, failure_report(run_command(argc, argv)));
 }

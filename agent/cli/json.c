@@ -67,8 +67,16 @@ static void begin_member(struct json *j, const char *key)
 	}
 }
 
+static bool begun;
+
+bool json_begun(void)
+{
+	return begun;
+}
+
 static void begin(struct json *j, const char *key, bool array)
 {
+	begun |= j->to == stdout;
 	begin_member(j, key);
 	assert(j->depth < JSON_DEPTH_MAX);
 	putc(array ? '[' : '{', j->to);

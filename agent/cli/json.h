@@ -17,6 +17,7 @@ struct json {
 
 void json_object_begin(struct json *j, const char *key);
 void json_array_begin(struct json *j, const char *key);
+bool json_begun(void); /* has a document been begun on standard output? */
 void json_end(struct json *j); /* of the innermost; a line end follows the last */
 void json_string(struct json *j, const char *key, const char *value);
 void json_u64(struct json *j, const char *key, uint64_t value);

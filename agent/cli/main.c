@@ -1,5 +1,7 @@
 #include "config.h"
 #include "agent/cli/cli.h"
+#include "agent/cli/failure.h"
+#include "agent/cli/wrap.h"
 #include "agent/sys/streams.h"
 
 #include <errno.h>
@@ -41,12 +43,28 @@ int cmd_version(int argc, char **argv)
 	return 0;
 }
 
-static command_fn find_command(const char *name)
+static const struct command *find_command(const char *name)
 {
 	for (size_t i = 0; i < N_COMMANDS; i++)
 		if (!strcmp(name, commands[i].name))
-			return commands[i].run;
+			return &commands[i];
 	return NULL;
+}
+
+static int run_found(const struct command *c, int argc, char **argv)
+{
+	static char called[32];
+
+	/* getopt begins its messages with it. What "run" is called says who calls. */
+	if (c->run != cmd_run) {
+		snprintf(called, sizeof(called), "hasten %s", c->name);
+		argv[0] = called;
+	}
+	failure_watch(c->name, argc, argv);
+	/* Tables with a line an item are not broken. */
+	if (c->run != cmd_run && c->run != cmd_bench && c->run != cmd_ss && c->run != cmd_config && !failure_wants_json())
+		wrap_open();
+	return failure_report(c->run(argc, argv));
 }
 
 static int run_command(int argc, char **argv)
@@ -55,7 +73,7 @@ static int run_command(int argc, char **argv)
 
 	for (size_t i = 0; i < N_NAMES; i++)
 		if (!strcmp(program_invocation_short_name, names[i].program))
-			return find_command(names[i].command)(argc, argv);
+			return run_found(find_command(names[i].command), argc, argv);
 	if (!name) {
 		usage(stderr);
 		return EXIT_USAGE;
@@ -66,9 +84,9 @@ static int run_command(int argc, char **argv)
 	}
 	if (!strcmp(name, "-v") || !strcmp(name, "--version"))
 		name = "version";
-	command_fn run = find_command(name);
-	if (run)
-		return run(argc - 1, argv + 1);
+	const struct command *c = find_command(name);
+	if (c)
+		return run_found(c, argc - 1, argv + 1);
 	fprintf(stderr, "hasten: no command \"%s\"; \"hasten --help\" lists them\n", name);
 	return EXIT_USAGE;
 }

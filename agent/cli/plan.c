@@ -41,8 +41,7 @@ int cmd_plan(int argc, char **argv)
 		} else if (c == 'd') {
 			t.options.allow_disruptive = true;
 		} else {
-			usage(stderr);
-			return EXIT_USAGE;
+			return target_misused(t.command, NULL);
 		}
 	}
 	r = tuning_open(&t, false);

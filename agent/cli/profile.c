@@ -424,13 +424,10 @@ int cmd_profile(int argc, char **argv)
 			usage(stdout);
 			return 0;
 		default:
-			usage(stderr);
-			return EXIT_USAGE;
+			return target_misused(COMMAND_NAME, NULL);
 		}
-	if (optind == argc) {
-		usage(stderr);
-		return EXIT_USAGE;
-	}
+	if (optind == argc)
+		return wrong("list, recommend, show or check is wanted", NULL);
 	while (known < sizeof(verbs) / sizeof(verbs[0]) && strcmp(verbs[known], argv[optind]))
 		known++;
 	if (known == sizeof(verbs) / sizeof(verbs[0]))

@@ -26,7 +26,7 @@ static int run_program(const char *name, char **argv)
 	execv(path, argv);
 	snprintf(path, sizeof(path), PKGLIBEXECDIR "/%s", name);
 	execv(path, argv);
-	fprintf(stderr, "hasten %s: %s: %s; install the package again\n", argv[0], path, strerror(errno));
+	fprintf(stderr, "%s: %s: %s; install the package again\n", argv[0], path, strerror(errno));
 	return 1;
 }
 

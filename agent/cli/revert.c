@@ -95,12 +95,13 @@ int cmd_revert(int argc, char **argv)
 		} else if (c == OPTION_AFTER) {
 			after = (unsigned)strtoul(optarg, NULL, 10);
 		} else if (c != 'y') {
-			usage(stderr);
-			return EXIT_USAGE;
+			return target_misused(t.command, NULL);
 		}
 	}
-	if (argv[optind] || (transaction && (force || t.options.only || t.options.nic)) || (after && !transaction)) {
-		usage(stderr);
+	if (argv[optind])
+		return target_misused(t.command, argv[optind]);
+	if ((transaction && (force || t.options.only || t.options.nic)) || (after && !transaction)) {
+		fprintf(stderr, "%s: --transaction goes back whole: neither --force nor --only nor --nic with it, and --after with it only\n", t.command);
 		return EXIT_USAGE;
 	}
 	if (after) {

@@ -247,14 +247,11 @@ int cmd_status(int argc, char **argv)
 		} else if (c == OPTION_CONTROL) {
 			control = optarg;
 		} else {
-			usage(stderr);
-			return EXIT_USAGE;
+			return target_misused(t.command, NULL);
 		}
 	}
-	if (argv[optind]) {
-		usage(stderr);
-		return EXIT_USAGE;
-	}
+	if (argv[optind])
+		return target_misused(t.command, argv[optind]);
 	r = tuning_open(&t, false);
 	if (!r) {
 		r = gather(&t, &st);

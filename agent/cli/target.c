@@ -33,11 +33,22 @@ int target_open(const struct target *t, const char *command, struct sys **ret)
 	return r == -ENOENT || r == -ENOTDIR ? EXIT_USAGE : 1;
 }
 
+int target_misused(const char *command, const char *surplus)
+{
+	_cleanup_free_ char *plain = surplus ? target_plain(surplus) : NULL;
+
+	if (surplus)
+		fprintf(stderr, "%s: %s: takes no argument; \"%s --help\" says more\n", command, plain ? plain : "", command);
+	else
+		fprintf(stderr, "Try \"%s --help\".\n", command);
+	return EXIT_USAGE;
+}
+
 bool target_colour(FILE *to)
 {
 	const char *none = getenv("NO_COLOR"), *term = getenv("TERM");
 
-	return isatty(fileno(to)) && !(none && *none) && term && strcmp(term, "dumb") != 0;
+	return isatty(to == stdout ? STDOUT_FILENO : fileno(to)) && !(none && *none) && term && strcmp(term, "dumb") != 0;
 }
 
 /* Length of the well-formed UTF-8 sequence at s that is no control character, 0 where there is none. */

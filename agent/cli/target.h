@@ -41,6 +41,8 @@ struct target {
 int target_open(const struct target *t, const char *command, struct sys **ret);
 /* Prints "COMMAND: what went wrong" on standard error, empties e, returns the exit status 1. */
 int target_failed(const char *command, struct error *e, int err);
+/* Wrong use, of which getopt has said what (surplus NULL), or one argument too many: where to read on. Returns EXIT_USAGE. */
+int target_misused(const char *command, const char *surplus);
 /* May this stream be coloured? A terminal that knows colours, and NO_COLOR is not set. */
 bool target_colour(FILE *to);
 /* A text of the machine's (names of interfaces, files) for a terminal: control characters and broken UTF-8 become "?". Caller frees. */

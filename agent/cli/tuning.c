@@ -238,6 +238,8 @@ static void print_value(const char *before, const char *value)
 	}
 	printf("%sa file:", before);
 	for (char *save = NULL, *line = strtok_r(copy, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+		for (char *tab = line; (tab = strchr(tab, '\t'));)
+			*tab = ' ';
 		_cleanup_free_ char *plain = target_plain(line);
 
 		printf("\n        | %s", plain ? plain : "");
@@ -318,7 +320,7 @@ static void print_summary(const struct tuning *t, enum tuning_report what, const
 		{OP_FAILED, "failed", "failed"},
 		{OP_DENIED, "not allowed here", "not allowed here"},
 		{OP_ADMIN, "left to the administrator", "left to the administrator"},
-		{OP_AT_BOOT, "when the image boots", "when the image boots"},
+		{OP_AT_BOOT, "at the next boot", "at the next boot"},
 		{OP_PENDING_REBOOT, "in effect after the next boot", "in effect after the next boot"},
 		{OP_PENDING_CONSENT, "waits for --allow-disruptive", "wait for --allow-disruptive"},
 		{OP_IMMUTABLE, "managed by the kernel", "managed by the kernel"},
@@ -384,15 +386,21 @@ void tuning_print(const struct tuning *t, enum tuning_report what, const struct 
 	for (size_t i = 0; i < p->n_conflict; i++)
 		printf("%s: %s of %s, not %s of %s (the later profile wins)\n", p->conflict[i].key, p->conflict[i].winner_value, p->conflict[i].winner,
 			p->conflict[i].loser_value, p->conflict[i].loser);
-	for (size_t i = 0; i < p->n_op; i++) {
-		const struct op *op = &p->op[i];
-
-		if (is_dull(t, op))
+	_cleanup_free_ bool *printed = calloc(p->n_op + 1, sizeof(*printed));
+	/* What is done step by step reads better card by card. */
+	for (size_t first = 0; printed && first < p->n_op; first++) {
+		if (printed[first] || is_dull(t, &p->op[first]))
 			continue;
-		if (!last || !same_heading(last, op))
-			print_heading(t, op);
-		print_op(op, last, colour);
-		last = op;
+		print_heading(t, &p->op[first]);
+		for (size_t i = first; i < p->n_op; i++) {
+			const struct op *op = &p->op[i];
+
+			if (printed[i] || is_dull(t, op) || !same_heading(&p->op[first], op))
+				continue;
+			print_op(op, last, colour);
+			printed[i] = true;
+			last = op;
+		}
 	}
 	print_left_out(t, set);
 	print_summary(t, what, p);

@@ -33,14 +33,11 @@ int cmd_verify(int argc, char **argv)
 			usage(stdout);
 			return 0;
 		} else {
-			usage(stderr);
-			return EXIT_USAGE;
+			return target_misused(t.command, NULL);
 		}
 	}
-	if (argv[optind]) {
-		usage(stderr);
-		return EXIT_USAGE;
-	}
+	if (argv[optind])
+		return target_misused(t.command, argv[optind]);
 	r = tuning_open(&t, false);
 	if (!r) {
 		err = tune_verify(t.s, &t.facts, &t.options, &p, &t.e);

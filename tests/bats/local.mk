@@ -24,7 +24,8 @@ HOST_TESTS += tests/bats/host/roundtrip.bats
 HOST_TESTS += tests/bats/host/deadman.bats
 HOST_TESTS += tests/bats/host/hastend.bats tests/bats/host/hotplug.bats
 HOST_TESTS += tests/bats/host/tuned.bats tests/bats/host/kernel.bats
-EXTRA_DIST += $(HOST_TESTS) tests/bats/host/https.py tests/bats/host/machines.bash
+HOST_TESTS += tests/bats/host/messages.bats
+EXTRA_DIST += $(HOST_TESTS) tests/bats/host/terminal.py tests/bats/host/https.py tests/bats/host/machines.bash
 
 # Releases and the installer: the same, group "installer".
 EXTRA_DIST += tests/bats/installer/install.bats tests/bats/installer/release.bats tests/bats/installer/site.bash \
