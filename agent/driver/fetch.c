@@ -179,6 +179,9 @@ static int failed(const struct transfer *t, const char *url, CURLcode r, long st
 		return error_set(e, -ETIMEDOUT, "%s: no bytes for %u s, or not finished in %u s", url, t->f->stall_s, t->f->timeout_s);
 	if (r == CURLE_HTTP_RETURNED_ERROR)
 		return error_set(e, status == 404 ? -ENOENT : -EREMOTEIO, "%s: the server answers %ld", url, status);
+	if (r == CURLE_SSL_CACERT_BADFILE)
+		return error_set(e, -EKEYREJECTED,
+				 "%s: the server's certificate is not trusted: this machine has no list of authorities; install the package ca-certificates, or name one by --ca-file", url);
 	if (r == CURLE_PEER_FAILED_VERIFICATION)
 		return error_set(e, -EKEYREJECTED, "%s: the server's certificate is not trusted: %s", url, *message ? message : curl_easy_strerror(r));
 	return error_set(e, -EREMOTEIO, "%s: %s", url, *message ? message : curl_easy_strerror(r));
