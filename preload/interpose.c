@@ -2,6 +2,7 @@
  * call counted in and out. */
 #include "preload/interpose.h"
 #include "preload/io.h"
+#include "preload/io_inner.h"
 #include "preload/lane/lane.h"
 #include "preload/link/ring.h"
 #include "preload/real.h"
@@ -67,18 +68,11 @@
 	} \
 	r_; })
 
-/* A number that is no socket of ours: two loads and a jump. The rest stands in a function of its own, so that this
- * one saves no registers. */
-#define FAST(fd, call) do { \
-	ENSURE_REAL(); \
-	if (likely(!fdtab_sock(fd))) \
-		return call; \
-} while (0)
-#define SLOW static __attribute__((noinline))
-
 SLOW ssize_t slow_read(int fd, void *buf, size_t n)
 {
 	struct iovec iov = {buf, n};
+	if (!n) /* unlike recv it never waits for a byte that it would not take */
+		return real.read(fd, buf, n);
 	return RECEIVE(fd, real.read(fd, buf, n), &iov, 1, 0);
 }
 
@@ -91,12 +85,14 @@ EXPORT ssize_t read(int fd, void *buf, size_t n)
 EXPORT ssize_t __read_chk(int fd, void *buf, size_t n, size_t size)
 {
 	struct iovec iov = {buf, n};
+	if (!n)
+		return ENSURE_REAL_RETURN(real.read(fd, buf, n));
 	return RECEIVE(fd, real.__read_chk(fd, buf, n, size), &iov, n <= size ? 1 : (abort_overflow(), 1), 0);
 }
 
 SLOW ssize_t slow_readv(int fd, const struct iovec *iov, int n)
 {
-	if (n < 0 || n > IOV_MAX)
+	if (n < 0 || n > IOV_MAX || !iov_total(iov, n))
 		return ENSURE_REAL_RETURN(real.readv(fd, iov, n));
 	return RECEIVE(fd, real.readv(fd, iov, n), iov, n, 0);
 }
@@ -122,7 +118,7 @@ static int waits(int flags)
 EXPORT ssize_t preadv64v2(int fd, const struct iovec *iov, int n, off64_t at, int flags)
 {
 	ENSURE_REAL();
-	if (!as_stream(fd, n, at, flags))
+	if (!as_stream(fd, n, at, flags) || !iov_total(iov, n))
 		return real.preadv64v2(fd, iov, n, at, flags);
 	return RECEIVE(fd, real.preadv64v2(fd, iov, n, at, flags), iov, n, waits(flags));
 }
@@ -174,7 +170,7 @@ static ssize_t no_name(ssize_t r, struct sockaddr *from, socklen_t *len)
 SLOW ssize_t slow_recvfrom(int fd, void *buf, size_t n, int flags, struct sockaddr *from, socklen_t *len)
 {
 	struct iovec iov = {buf, n};
-	return RECEIVE(fd, real.recvfrom(fd, buf, n, flags, from, len), &iov, (no_name(0, from, len), 1), flags);
+	return no_name(RECEIVE(fd, real.recvfrom(fd, buf, n, flags, from, len), &iov, 1, flags), from, len);
 }
 
 EXPORT ssize_t recvfrom(int fd, void *buf, size_t n, int flags, struct sockaddr *from, socklen_t *len)
@@ -186,74 +182,8 @@ EXPORT ssize_t recvfrom(int fd, void *buf, size_t n, int flags, struct sockaddr 
 EXPORT ssize_t __recvfrom_chk(int fd, void *buf, size_t n, size_t size, int flags, struct sockaddr *from, socklen_t *len)
 {
 	struct iovec iov = {buf, n};
-	return RECEIVE(fd, real.__recvfrom_chk(fd, buf, n, size, flags, from, len), &iov,
-		       n <= size ? (no_name(0, from, len), 1) : (abort_overflow(), 1), flags);
-}
-
-static void no_control(struct msghdr *m)
-{
-	m->msg_namelen = 0;
-	m->msg_controllen = 0;
-	m->msg_flags = 0;
-}
-
-SLOW ssize_t slow_recvmsg(int fd, struct msghdr *m, int flags)
-{
-	ENSURE_REAL();
-	struct sock *s = sock_of(fd);
-	if (likely(!s))
-		return real.recvmsg(fd, m, flags);
-	ssize_t r;
-	int saved = errno;
-	do {
-		if (!io_rx_enter(s, fd) || !m || m->msg_iovlen > IOV_MAX || flags & (MSG_ERRQUEUE | MSG_OOB)) {
-			r = real.recvmsg(fd, m, flags);
-			if (r > 0 && s->reads < 2)
-				s->reads++;
-			io_rx_exit(s);
-			break;
-		}
-		r = io_receive(s, fd, m->msg_iov, m->msg_iovlen, flags);
-		if (r >= 0) {
-			no_control(m);
-			errno = saved;
-		} else if (r != USE_KERNEL) {
-			r = EDGE(r);
-		}
-	} while (r == USE_KERNEL);
-	sock_unpin(s);
-	return r;
-}
-
-EXPORT ssize_t recvmsg(int fd, struct msghdr *m, int flags)
-{
-	FAST(fd, real.recvmsg(fd, m, flags));
-	return slow_recvmsg(fd, m, flags);
-}
-
-EXPORT int recvmmsg(int fd, struct mmsghdr *v, unsigned n, int flags, struct timespec *timeout)
-{
-	ENSURE_REAL();
-	if (likely(!fdtab_sock(fd)))
-		return real.recvmmsg(fd, v, n, flags, timeout);
-	uint64_t end = timeout ? now_ns() + timeout->tv_sec * 1000000000ull + timeout->tv_nsec : UINT64_MAX;
-	unsigned done = 0;
-	int saved = errno;
-	for (; done < n && done < IOV_MAX; done++) {
-		ssize_t r = recvmsg(fd, &v[done].msg_hdr, flags & ~MSG_WAITFORONE);
-		if (r < 0)
-			break;
-		v[done].msg_len = r;
-		if (flags & MSG_WAITFORONE)
-			flags |= MSG_DONTWAIT;
-		if (now_ns() >= end) {
-			done++;
-			break;
-		}
-	}
-	if (done)
-		errno = saved;
-	return done ? (int)done : n ? -1 : 0;
+	return no_name(RECEIVE(fd, real.__recvfrom_chk(fd, buf, n, size, flags, from, len), &iov,
+			       n <= size ? 1 : (abort_overflow(), 1), flags), from, len);
 }
 
 SLOW ssize_t slow_write(int fd, const void *buf, size_t n)
@@ -281,8 +211,7 @@ EXPORT ssize_t writev(int fd, const struct iovec *iov, int n)
 	return slow_writev(fd, iov, n);
 }
 
-/* Urgent data lives in the kernel's stream only. */
-static void oob(int fd, int flags)
+void urgent_leaves(int fd, int flags)
 {
 	struct sock *s = flags & MSG_OOB ? sock_of(fd) : NULL;
 	if (unlikely(s)) {
@@ -294,7 +223,9 @@ static void oob(int fd, int flags)
 SLOW ssize_t slow_send(int fd, const void *buf, size_t n, int flags)
 {
 	struct iovec iov = {(void *)buf, n};
-	oob(fd, flags);
+	if (unlikely(flags & MSG_FASTOPEN)) /* on a connection no byte goes out */
+		return real.send(fd, buf, n, flags);
+	urgent_leaves(fd, flags);
 	return SEND(fd, real.send(fd, buf, n, flags), &iov, 1, flags);
 }
 
@@ -307,7 +238,9 @@ EXPORT ssize_t send(int fd, const void *buf, size_t n, int flags)
 SLOW ssize_t slow_sendto(int fd, const void *buf, size_t n, int flags, const struct sockaddr *to, socklen_t len)
 {
 	struct iovec iov = {(void *)buf, n};
-	oob(fd, flags);
+	if (unlikely(flags & MSG_FASTOPEN))
+		return real.sendto(fd, buf, n, flags, to, len);
+	urgent_leaves(fd, flags);
 	return SEND(fd, real.sendto(fd, buf, n, flags, to, len), &iov, 1, flags);
 }
 
@@ -315,75 +248,6 @@ EXPORT ssize_t sendto(int fd, const void *buf, size_t n, int flags, const struct
 {
 	FAST(fd, real.sendto(fd, buf, n, flags, to, len));
 	return slow_sendto(fd, buf, n, flags, to, len);
-}
-
-/* Descriptors that go to another process leave us first. */
-static void passing(const struct msghdr *m)
-{
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR((struct msghdr *)m, c)) {
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS || c->cmsg_len < CMSG_LEN(0))
-			continue;
-		size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-		for (size_t i = 0; i < n; i++) {
-			int fd;
-			memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(fd));
-			struct sock *s = sock_of(fd);
-			if (s) {
-				switch_leave(s, fd, REASON_PASSED);
-				sock_unpin(s);
-			}
-		}
-	}
-}
-
-EXPORT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
-{
-	ENSURE_REAL();
-	if (unlikely(m && m->msg_control && m->msg_controllen >= sizeof(struct cmsghdr)))
-		passing(m);
-	oob(fd, flags);
-	struct sock *s = sock_of(fd);
-	if (likely(!s))
-		return real.sendmsg(fd, m, flags);
-	ssize_t r = USE_KERNEL_COUNTED;
-	int saved = errno;
-	if (!m || m->msg_iovlen > IOV_MAX)
-		inside_count(INSIDE_SOCK, &s->tx_inside);
-	else if (io_tx_enter(s, fd))
-		r = io_send(s, fd, m->msg_iov, m->msg_iovlen, flags);
-	if (r >= 0) {
-		errno = saved;
-	} else if (r == USE_KERNEL_COUNTED) {
-		errno = saved;
-		r = real.sendmsg(fd, m, flags);
-		io_tx_exit(s);
-	} else {
-		r = EDGE(r);
-	}
-	sock_unpin(s);
-	return r;
-}
-
-EXPORT int sendmmsg(int fd, struct mmsghdr *v, unsigned n, int flags)
-{
-	ENSURE_REAL();
-	if (likely(!fdtab_sock(fd))) {
-		for (unsigned i = 0; v && i < n && i < IOV_MAX; i++)
-			if (unlikely(v[i].msg_hdr.msg_control && v[i].msg_hdr.msg_controllen >= sizeof(struct cmsghdr)))
-				passing(&v[i].msg_hdr);
-		return real.sendmmsg(fd, v, n, flags);
-	}
-	unsigned done = 0;
-	int saved = errno;
-	for (; done < n && done < IOV_MAX; done++) {
-		ssize_t r = sendmsg(fd, &v[done].msg_hdr, flags);
-		if (r < 0)
-			break;
-		v[done].msg_len = r;
-	}
-	if (done)
-		errno = saved;
-	return done ? (int)done : n ? -1 : 0;
 }
 
 #define COPY 16384 /* on the stack: thread-local memory would come out of every thread's stack */

@@ -5,6 +5,15 @@
 #include "preload/real.h"
 #include <stdlib.h>
 
+/* A number that is no socket of ours: two loads and a jump. The rest stands in a function of its own, so that this
+ * one saves no registers. */
+#define FAST(fd, call) do { \
+	ENSURE_REAL(); \
+	if (likely(!fdtab_sock(fd))) \
+		return call; \
+} while (0)
+#define SLOW static __attribute__((noinline))
+
 #define ENSURE_REAL_RETURN(call) ({ ENSURE_REAL(); call; })
 
 /* A fortified call whose length is beyond the buffer: ends the program as libc would. */
@@ -38,6 +47,9 @@ static inline void number_fresh(int fd)
 	if (unlikely(fd >= 0 && fdtab_get(fd)))
 		number_lost(fd);
 }
+
+/* Urgent data lives in the kernel's stream only. */
+void urgent_leaves(int fd, int flags);
 
 /* Descriptors that an exec would keep leave us; with nothing on a lane this is one walk of the table. */
 void exec_leave(void);

@@ -4,6 +4,7 @@ pkglib_LTLIBRARIES += libhasten.la
 libhasten_la_SOURCES = \
 	preload/calls.def \
 	preload/calls_fd.c \
+	preload/calls_msg.c \
 	preload/calls_sock.c \
 	preload/calls_stdio.c \
 	preload/discover/owner.c preload/discover/owner.h \

@@ -191,6 +191,12 @@ static bool more_ahead(struct slot *t, int fd)
 	return t->rx.marker_done && !real.ioctl(fd, SIOCINQ, &queued) && queued > 0;
 }
 
+static size_t lane_peek(struct slot *t, struct iov_cursor *c, size_t n, int flags)
+{
+	size_t unread = flags & MSG_TRUNC ? ring_unread(rx_ring(t)) : 0; /* counted only: the buffer is left alone */
+	return flags & MSG_TRUNC ? (unread == SIZE_MAX ? 0 : unread < n ? unread : n) : ring_copy(rx_ring(t), c, 0, n);
+}
+
 /* One attempt under the rx lock. *ret_look: nothing there, and the kernel was looked at. */
 static ssize_t receive_once(struct sock *s, int fd, struct iov_cursor *c, size_t n, int flags, bool look)
 {
@@ -248,7 +254,7 @@ static ssize_t receive_once(struct sock *s, int fd, struct iov_cursor *c, size_t
 					iov_advance(c, r);
 				if (r > 0 && flags & MSG_PEEK && (size_t)r < n && published &&
 				    t->rx.consumed + r == x && queued > r)
-					r += ring_copy(rx_ring(t), c, 0, n - r); /* a peek sees both parts */
+					r += lane_peek(t, c, n - r, flags); /* a peek sees both parts */
 				return r;
 			}
 		kernel_end:;
@@ -353,8 +359,12 @@ ssize_t io_receive(struct sock *s, int fd, const struct iovec *iov, size_t n_iov
 		ssize_t r = real.recv(fd, n_iov ? iov[0].iov_base : NULL, n_iov ? iov[0].iov_len : 0, flags);
 		return r < 0 ? -errno : r;
 	}
-	if (!total)
-		return 0;
+	if (!total) { /* as the kernel does it: waits for a byte, and leaves it there */
+		uint8_t byte;
+		struct iovec one = {&byte, 1};
+		ssize_t r = io_receive(s, fd, &one, 1, (flags & ~(MSG_WAITALL | MSG_TRUNC)) | MSG_PEEK);
+		return r > 0 ? 0 : r;
+	}
 	if (unlikely(atomic_load_explicit(&t->rx.guests, memory_order_relaxed)))
 		relay_settle(t);
 	size_t low = s->lowat ? s->lowat : 1, want = flags & MSG_WAITALL || low > total ? total : low;

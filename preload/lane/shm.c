@@ -35,8 +35,8 @@ static ssize_t take(struct sock *s, struct iov_cursor *c, size_t n, int flags)
 	if (unread == SIZE_MAX)
 		return -EIO;
 	size_t k;
-	if (flags & MSG_TRUNC && !(flags & MSG_PEEK)) {
-		k = n < unread ? n : unread; /* discarded unseen, as TCP does with MSG_TRUNC */
+	if (flags & MSG_TRUNC) {
+		k = n < unread ? n : unread; /* unseen, as TCP does with MSG_TRUNC */
 	} else {
 		k = ring_copy(r, c, 0, n);
 	}

@@ -1,6 +1,7 @@
 # Plain socket programs that run native and preloaded, and the driver that compares (tests/conform/run).
 conform_programs = \
 	tests/conform/accepting \
+	tests/conform/ancillary \
 	tests/conform/by-name \
 	tests/conform/calls \
 	tests/conform/children \
