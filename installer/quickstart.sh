@@ -60,6 +60,9 @@ fail() { # MESSAGE REMEDY
 
 [ "$(id -u)" = 0 ] || fail "installing to $prefix needs root" "run: sudo installer/quickstart.sh"
 [ "$(uname -s)" = Linux ] || fail "hasten runs on Linux, this is $(uname -s)"
+if [ $uninstall = 1 ] && "$prefix/bin/hasten" status 2>/dev/null | grep -q '^Applied:'; then
+	fail "settings that hasten applied are in force, and only hasten can put them back" "run: sudo $prefix/bin/hasten revert"
+fi
 command -v apt-get >/dev/null ||
 	fail "apt-get is not here: this script knows Debian and Ubuntu only" \
 		"install gcc, make, autoconf, automake, libtool, pkg-config, libmnl, json-c, libyaml, libkmod, libcurl, OpenSSL, libarchive (with headers) and Redis by hand, then: autoreconf -fi && ./configure && make install"
@@ -139,6 +142,9 @@ quietly autoreconf -fi || fail "autoreconf failed"
 quietly ./configure --prefix="$prefix" --sysconfdir=/etc || fail "configure failed"
 if [ $uninstall = 1 ]; then
 	quietly make uninstall || fail "make uninstall failed"
+	for folder in lib libexec share share/doc; do # make uninstall leaves them empty
+		[ ! -d "$prefix/$folder/hasten" ] || find "$prefix/$folder/hasten" -depth -type d -empty -delete
+	done
 	say "hasten is gone from $prefix; /etc/hasten and /run/hasten were left alone"
 	exit 0
 fi
