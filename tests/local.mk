@@ -7,6 +7,7 @@ include tests/model/local.mk
 include tests/vm/local.mk
 include tests/machines/local.mk
 include tests/suites/local.mk
+include tests/soak/local.mk
 
 LINTS = tests/lint-exports.sh tests/lint-layers.sh tests/lint-options.sh tests/lint-profiles.sh
 dist_check_SCRIPTS += $(LINTS)

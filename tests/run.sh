@@ -9,6 +9,7 @@ groups() {
 build|600|configure and make with warnings as errors
 check|420|make check: unit tests, command line tests, lints, kept inputs of the fuzzers
 conform|600|socket programs native, preloaded, eager and with faults, compared
+soak|150|conversations between processes that come and go, are stopped and killed; memory and descriptors flat
 suites|300|other people's test suites native, preloaded and eager, compared: those that are fast
 servers|700|real servers and clients accelerated at both ends, one end and neither
 host|480|tuning the host: machines from trees, the real kernel and tuned, drivers fetched and built
@@ -190,6 +191,11 @@ group_conform() {
 	"$work/source/tests/conform/run" -B "$work/build"
 }
 
+group_soak() {
+	cd "$work/build" && make_jobs soak-program || return 1
+	"$work/source/tests/soak/run" -B "$work/build"
+}
+
 group_suites() {
 	"$work/source/tests/suites/run" -B "$work/build" --quick
 }
@@ -315,7 +321,7 @@ trap 'broken+=(stopped); finish; exit 1' INT TERM HUP
 HASTEN_CASES=${HASTEN_CASES:-$(dirname "$top")/shared/cases}
 HASTEN_MACHINES=${HASTEN_MACHINES:-$(dirname "$top")/shared/machines}
 export work HASTEN_CASES HASTEN_MACHINES
-export -f make_jobs alone check_alone configure_and_make group_build group_check group_conform group_suites group_servers group_host group_installer group_model group_sanitizers group_sanitized \
+export -f make_jobs alone check_alone configure_and_make group_build group_check group_conform group_soak group_suites group_servers group_host group_installer group_model group_sanitizers group_sanitized \
 	group_fuzz group_distcheck
 say "tests of $top, $(nproc) CPUs, $(uname -sr), log files in $work"
 install_missing
@@ -325,12 +331,12 @@ built=0
 while IFS='|' read -r name limit _; do
 	grep -qx -- "$name" <<<"$chosen" || {
 		case $name in
-		build) grep -qxE 'check|conform|suites|servers|host|sanitized|fuzz|distcheck' <<<"$chosen" || continue ;;
+		build) grep -qxE 'check|conform|soak|suites|servers|host|sanitized|fuzz|distcheck' <<<"$chosen" || continue ;;
 		*) continue ;;
 		esac
 	}
 	case $name in
-	check | conform | suites | servers | host | sanitized | fuzz | distcheck)
+	check | conform | soak | suites | servers | host | sanitized | fuzz | distcheck)
 		if [ $built = 0 ]; then
 			say "$name: not run, the build failed"
 			failed=$((failed + 1))
