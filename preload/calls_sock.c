@@ -2,6 +2,7 @@
 #include "preload/discover/registry.h"
 #include "preload/interpose.h"
 #include "preload/io.h"
+#include "preload/kernel_options.h"
 #include "preload/link/link.h"
 #include "preload/proc/process.h"
 #include "preload/quiet.h"
@@ -263,6 +264,14 @@ EXPORT int shutdown(int fd, int how)
 EXPORT int getsockopt(int fd, int level, int name, void *value, socklen_t *len)
 {
 	ENSURE_REAL();
+	if (unlikely(level == IPPROTO_TCP && name == TCP_ZEROCOPY_RECEIVE)) { /* maps the kernel's pages: bytes must be there */
+		struct sock *s = sock_of(fd);
+		if (s) {
+			if (s->slot)
+				switch_leave(s, fd, REASON_KERNEL_OPTION);
+			sock_unpin(s);
+		}
+	}
 	int r = real.getsockopt(fd, level, name, value, len);
 	if (r == 0 && level == SOL_SOCKET && name == SO_ERROR && *len == sizeof(int)) {
 		struct sock *s = sock_of(fd);
@@ -276,22 +285,18 @@ EXPORT int getsockopt(int fd, int level, int name, void *value, socklen_t *len)
 	return r;
 }
 
-#ifndef TCP_ULP
-#define TCP_ULP 31
-#endif
-#ifndef TCP_REPAIR
-#define TCP_REPAIR 19
-#endif
-
 EXPORT int setsockopt(int fd, int level, int name, const void *value, socklen_t len)
 {
 	ENSURE_REAL();
 	struct sock *s = self_thread.vfork_child ? NULL : fdtab_sock(fd);
 	if (!s)
 		return real.setsockopt(fd, level, name, value, len);
-	if (level == IPPROTO_TCP && (name == TCP_ULP || name == TCP_REPAIR) && s->slot)
-		switch_leave(s, fd, REASON_SOCKOPT);
+	enum reason why = kernel_option(level, name, value, len);
+	if (unlikely(why) && s->slot)
+		switch_leave(s, fd, why);
 	int r = real.setsockopt(fd, level, name, value, len);
+	if (unlikely(why) && s->slot && !s->slot->never) /* a thread made the slot meanwhile, and asked too early */
+		switch_leave(s, fd, why);
 	if (r < 0 || level != SOL_SOCKET)
 		return r;
 	int v = 0;

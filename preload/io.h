@@ -35,6 +35,8 @@ int io_shutdown(struct sock *s, int fd, int how);
 bool io_close(struct sock *s, int fd);
 /* Are there bytes, an end or an error on the kernel socket of a connection whose latched EPOLLIN may be old? */
 bool io_kernel_bytes(struct sock *s);
+/* The same of urgent data. */
+bool io_kernel_urgent(struct sock *s);
 /* AGREED: has the writer promoted? */
 bool io_promoted(struct slot *t);
 /* LANE, ring empty: has the writer gone back to the kernel, with nothing of the marker to be waited for? */

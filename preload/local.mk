@@ -14,6 +14,7 @@ libhasten_la_SOURCES = \
 	preload/init.c preload/init.h \
 	preload/interpose.c preload/interpose.h \
 	preload/io.c preload/io.h preload/io_inner.h preload/receive.c \
+	preload/kernel_options.c preload/kernel_options.h \
 	preload/lane/fault.c preload/lane/lane.c preload/lane/lane.h preload/lane/shm.c \
 	preload/leave.c \
 	preload/link/format.h preload/link/inherit.c preload/link/inherit.h preload/link/knock.c preload/link/link.c preload/link/link.h \

@@ -136,15 +136,26 @@ static int look_kernel(struct sock *s, int fd)
 	return r > 0 ? 1 : r == 0 ? 0 : -errno;
 }
 
-bool io_kernel_bytes(struct sock *s)
+/* Is what the kernel reported still so? Else it is latched no more. */
+static bool still(struct sock *s, short events, uint32_t latched)
 {
 	int saved = errno;
-	struct pollfd p = {s->fd, POLLIN | POLLRDHUP, 0}; /* a look by recv would take the error of a reset away */
-	bool nothing = quiet_poll(&p, 1) == 0;
+	struct pollfd p = {s->fd, events, 0}; /* a look by recv would take the error of a reset away */
+	bool nothing = quiet_poll(&p, 1) <= 0 || !(events == POLLPRI ? p.revents & POLLPRI : p.revents);
 	if (nothing)
-		s->kernel_events &= ~EPOLLIN;
+		s->kernel_events &= ~latched;
 	errno = saved;
 	return !nothing;
+}
+
+bool io_kernel_bytes(struct sock *s)
+{
+	return still(s, POLLIN | POLLRDHUP, EPOLLIN);
+}
+
+bool io_kernel_urgent(struct sock *s)
+{
+	return still(s, POLLPRI, EPOLLPRI);
 }
 
 /* FIN on the kernel socket, ring drained. */

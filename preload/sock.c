@@ -1,6 +1,7 @@
 #include "preload/sock.h"
 #include "preload/discover/registry.h"
 #include "preload/io.h"
+#include "preload/kernel_options.h"
 #include "preload/link/link.h"
 #include "preload/real.h"
 #include "preload/state.h"
@@ -352,6 +353,8 @@ bool sock_slot(struct sock *s, int fd, enum state_role role, const struct state_
 	real.getsockopt(fd, SOL_SOCKET, SO_COOKIE, &t->cookie, &len);
 	int flags = real.fcntl(fd, F_GETFL);
 	t->nonblock = flags >= 0 && flags & O_NONBLOCK;
+	/* before this slot nobody followed what was set; options are inherited from listeners, too */
+	t->never = flags >= 0 && flags & O_ASYNC ? REASON_SOCKOPT : kernel_options_set(fd);
 	/* A fork by another thread gives connections a slot too, to count the child in: the first one stands. */
 	struct slot *none = NULL;
 	s->solo = !s->forked;

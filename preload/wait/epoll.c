@@ -52,8 +52,9 @@ static int collect(struct waitset *w, struct epoll_event *out, int max)
 		bool writable = now & EPOLLOUT;
 		if (t->rx.mode != MODE_LANE) /* level-triggered in the hidden set: it will say so again */
 			s->kernel_events &= ~(EPOLLIN | EPOLLPRI | EPOLLOUT);
-		now &= (i->events | ALWAYS) & ~(EPOLLET | EPOLLONESHOT | EPOLLEXCLUSIVE | EPOLLWAKEUP);
-		if (edge && !(now & i->fresh) && i->seen == seen && !(i->wanted && writable && i->events & EPOLLOUT))
+		uint32_t asked = interest_asked(i);
+		now &= (asked | ALWAYS) & ~(EPOLLET | EPOLLONESHOT | EPOLLEXCLUSIVE | EPOLLWAKEUP);
+		if (edge && !(now & i->fresh) && i->seen == seen && !(i->wanted && writable && asked & EPOLLOUT))
 			now = 0;
 		if (edge) {
 			i->seen = seen;
@@ -63,7 +64,7 @@ static int collect(struct waitset *w, struct epoll_event *out, int max)
 		if (!now) {
 			interest_dequeue(i);
 		} else {
-			out[n].events = now;
+			out[n].events = interest_told(i, now);
 			out[n++].data = i->data;
 			if (i->events & EPOLLONESHOT) {
 				i->disabled = 1;
@@ -348,6 +349,8 @@ EXPORT int epoll_pwait2(int epfd, struct epoll_event *out, int max, const struct
 {
 	ENSURE_REAL();
 	struct wait_args a = {epfd, out, max, 0, ts, mask};
+	if (ts && !time_valid(ts))
+		return real.epoll_pwait2(epfd, out, max, ts, mask);
 	uint64_t ns = ts ? ts->tv_sec * 1000000000ull + ts->tv_nsec : UINT64_MAX;
 	return set_wait(epfd, out, max, ns, mask, k_pwait2, &a);
 }

@@ -112,6 +112,8 @@ uint32_t sock_ready(struct sock *s)
 {
 	struct slot *t = s->slot;
 	uint32_t e = s->kernel_events;
+	if (unlikely(e & EPOLLPRI) && !io_kernel_urgent(s))
+		e &= ~EPOLLPRI;
 	if (t->rx.mode == MODE_LANE) {
 		if ((e & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) == EPOLLIN && !io_kernel_bytes(s))
 			e &= ~EPOLLIN; /* the event was of bytes that have been taken since */
@@ -182,10 +184,10 @@ bool waitset_equip(struct waitset *w)
 static uint32_t hidden_events(struct interest *i)
 {
 	struct slot *t = i->sock->slot;
-	uint32_t out = t->tx.mode != MODE_LANE ? EPOLLOUT : 0;
+	uint32_t out = t->tx.mode != MODE_LANE ? EPOLLOUT : 0, asked = interest_asked(i);
 	if (t->rx.mode == MODE_LANE)
-		return EPOLLIN | EPOLLRDHUP | EPOLLET | out;
-	return (i->events & (EPOLLIN | EPOLLRDHUP | EPOLLPRI | EPOLLET)) | (i->events & out);
+		return EPOLLIN | EPOLLRDHUP | EPOLLPRI | EPOLLET | out;
+	return asked & (EPOLLIN | EPOLLRDHUP | EPOLLPRI | EPOLLET | out);
 }
 
 /* A number that changes with every arrival and with the end. */

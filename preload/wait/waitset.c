@@ -211,12 +211,14 @@ void waitset_keep_apart(struct waitset *w, uint64_t data)
 	sets_unlock(locked);
 }
 
+#define BESIDE_EXCLUSIVE (EPOLLIN | EPOLLOUT | EPOLLERR | EPOLLHUP | EPOLLWAKEUP | EPOLLET | EPOLLEXCLUSIVE)
+
 static int ctl_add(struct waitset *w, struct interest *i, int fd, struct sock *s, struct epoll_event *event)
 {
 	if (i && !i->parked)
 		return -EEXIST;
 	if (i && i->hidden) { /* it comes back: programs that wait for one thing at a time take out and add all the time */
-		if (event->events & EPOLLEXCLUSIVE && event->events & EPOLLONESHOT)
+		if (event->events & EPOLLEXCLUSIVE && event->events & ~BESIDE_EXCLUSIVE)
 			return -EINVAL;
 		i->parked = i->disabled = 0;
 		i->fresh = ~0u;

@@ -79,6 +79,10 @@ uint32_t waitset_refuses(struct sock *s);
  * CLOCK_MONOTONIC ns, UINT64_MAX never. 0: look again; -EINTR; -ETIMEDOUT. */
 int wait_sock(struct sock *s, int fd, uint32_t events, uint64_t deadline, bool *ret_kernel);
 uint64_t now_ns(void);
+static inline bool time_valid(const struct timespec *t)
+{
+	return t->tv_sec >= 0 && t->tv_nsec >= 0 && t->tv_nsec < 1000000000;
+}
 
 /* A bounded spin: true when again(arg) said so. */
 bool spin(bool (*again)(void *arg), void *arg, uint64_t most_ns);

@@ -70,6 +70,18 @@ struct interest *interest_new(void);
 void interest_drop(struct interest *i);
 /* Its waker and hidden set; false: no descriptors. */
 bool waitset_equip(struct waitset *w);
+/* What it waits for; TCP knows EPOLLRDNORM and EPOLLWRNORM as other names of EPOLLIN and EPOLLOUT, and no bands. */
+static inline uint32_t interest_asked(const struct interest *i)
+{
+	uint32_t e = i->events;
+	return e | (e & EPOLLRDNORM ? EPOLLIN : 0) | (e & EPOLLWRNORM ? EPOLLOUT : 0);
+}
+/* The names of now under which the program asked. */
+static inline uint32_t interest_told(const struct interest *i, uint32_t now)
+{
+	now |= (now & EPOLLIN ? EPOLLRDNORM : 0) | (now & EPOLLOUT ? EPOLLWRNORM : 0);
+	return now & (i->events | EPOLLERR | EPOLLHUP);
+}
 void interest_enqueue(struct interest *i);
 void interest_dequeue(struct interest *i);
 /* The number by which a hidden member is registered is about to be closed, its socket is not: goes on by a copy. */

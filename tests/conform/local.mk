@@ -15,6 +15,7 @@ conform_programs = \
 	tests/conform/descriptors \
 	tests/conform/dups \
 	tests/conform/epoll-dups \
+	tests/conform/epoll-flags \
 	tests/conform/epoll-modes \
 	tests/conform/epoll-sets \
 	tests/conform/epoll-workers \
@@ -32,6 +33,7 @@ conform_programs = \
 	tests/conform/inherited \
 	tests/conform/installs \
 	tests/conform/jumps \
+	tests/conform/kernel-options \
 	tests/conform/killed \
 	tests/conform/leaving \
 	tests/conform/left-waits \
@@ -47,6 +49,7 @@ conform_programs = \
 	tests/conform/set-over-exec \
 	tests/conform/shared-sets \
 	tests/conform/shortreads \
+	tests/conform/sigio \
 	tests/conform/signals \
 	tests/conform/sockopts \
 	tests/conform/spawning \
