@@ -47,6 +47,14 @@ int check_nic_driver(struct sys *s, const struct facts *f, struct findings *ret)
 	return 0;
 }
 
+#define CONFIRM "   # interrupts %s for a moment; then: sudo hasten confirm"
+
+/* Such a change waits for consent: as the engine has it. */
+static bool interrupts(const struct nic_facts *nic, enum eth_kind kind)
+{
+	return nic->protected_by && (!nic->family || nic->family->change[kind].effect != EFFECT_NONE);
+}
+
 int check_queues(struct sys *s, const struct facts *f, struct findings *ret)
 {
 	for (size_t i = 0; i < f->n_nic; i++) {
@@ -70,8 +78,9 @@ int check_queues(struct sys *s, const struct facts *f, struct findings *ret)
 			r = finding_why(n, "the device has fewer queues than there are CPUs; hasten apply packet-rate spreads the work by RPS");
 		/* What profiles leave alone they do not mend. */
 		if (!r && few)
-			r = nic->id.ambiguous ? finding_fix(n, "sudo ethtool -L %s combined %u", nic->name, want) :
-						finding_fix(n, "sudo hasten apply packet-rate");
+			r = nic->id.ambiguous         ? finding_fix(n, "sudo ethtool -L %s combined %u", nic->name, want) :
+			    interrupts(nic, ETH_CHANNELS) ? finding_fix(n, "sudo hasten apply packet-rate --allow-disruptive" CONFIRM, nic->name) :
+							    finding_fix(n, "sudo hasten apply packet-rate");
 		if (r < 0)
 			return r;
 	}
@@ -184,7 +193,9 @@ int check_ring_drops(struct sys *s, const struct facts *f, struct findings *ret)
 			r = finding_why(n, "the CPU that serves a ring did not empty it in time: more queues, larger rings, or interrupts better spread");
 		if (!r && bad)
 			r = ring && ring->has_max && ring->value < ring->max ?
-				    finding_fix(n, "sudo hasten apply throughput   # receive ring %u of %u", ring->value, ring->max) :
+				    finding_fix(n, "sudo hasten apply throughput%s   # receive ring %u of %u%s",
+					    interrupts(nic, ETH_RINGS) ? " --allow-disruptive" : "", ring->value, ring->max,
+					    interrupts(nic, ETH_RINGS) ? "; interrupts the card for a moment, then: sudo hasten confirm" : "") :
 				    finding_fix(n, "sudo hasten apply packet-rate");
 		if (r < 0)
 			return r;
@@ -224,7 +235,11 @@ int check_softnet_drops(struct sys *s, const struct facts *f, struct findings *r
 		r = finding_why(n, "a CPU's backlog was full (net.core.netdev_max_backlog): packets were thrown away after the card had delivered them");
 	else if (!r && late)
 		r = finding_why(n, "a CPU stopped receiving with work left (net.core.netdev_budget): too few CPUs receive");
-	if (!r && (lost || late))
-		r = finding_fix(n, "sudo hasten apply packet-rate");
-	return r;
+	if (r || !(lost || late))
+		return r;
+	uint64_t backlog = 0;
+	/* The profiles raise it only where packets are passed on between CPUs (RPS); from lo and virtual cards all go through it. */
+	if (lost && !sys_read_u64(s, &backlog, "/proc/sys/net/core/netdev_max_backlog"))
+		return finding_fix(n, "sudo sysctl -w net.core.netdev_max_backlog=%" PRIu64, backlog < 2048 ? 4096 : backlog * 2);
+	return finding_fix(n, "sudo hasten apply packet-rate");
 }

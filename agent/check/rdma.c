@@ -346,7 +346,9 @@ int check_rdma_compat(struct sys *s, const struct facts *f, struct findings *ret
 		if (!r && !covered)
 			r = finding_why(n, "a program that gets one of them by chance cannot use it");
 		if (!r && !covered)
-			r = finding_fix(n, "sudo hasten apply erdma");
+			r = base == 0x7790 ? finding_fix(n, "sudo hasten apply erdma") :
+					     finding_fix(n, "sudo sysctl -w net.ipv4.ip_local_reserved_ports=%s%s%llu-%llu", reserved ? reserved : "",
+						     reserved && *reserved ? "," : "", (unsigned long long)base, (unsigned long long)base + 15);
 		if (r < 0)
 			return r;
 	}

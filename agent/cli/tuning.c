@@ -306,6 +306,45 @@ static void print_op(const struct op *op, const struct op *last, bool colour)
 		puts("      in effect after the next boot");
 }
 
+/* A card of a hundred queues has hundreds of settings that differ in a number. */
+#define RUN_SHOWN 3
+#define RUN_FOLDED 5
+
+static bool is_like(const struct op *a, const struct op *b)
+{
+	return a->step == b->step && a->status == b->status && same_heading(a, b) && same_text(a->why, b->why) && same_text(a->status_text, b->status_text) &&
+	       a->is_removal == b->is_removal && !(b->desired && strchr(b->desired, '\n'));
+}
+
+static size_t count_alike(const struct tuning *t, const struct plan *p, size_t i)
+{
+	size_t n = 0;
+
+	for (size_t k = i; k < p->n_op && (is_dull(t, &p->op[k]) || !same_heading(&p->op[i], &p->op[k]) || is_like(&p->op[i], &p->op[k])); k++)
+		n += !is_dull(t, &p->op[k]) && same_heading(&p->op[i], &p->op[k]);
+	return n;
+}
+
+static void print_folded(const struct plan *p, size_t i, size_t n, bool *printed)
+{
+	const struct op *end = &p->op[i];
+	size_t left = n;
+
+	for (size_t k = i; k < p->n_op && left; k++)
+		if (is_like(&p->op[i], &p->op[k])) {
+			printed[k] = true;
+			end = &p->op[k];
+			left--;
+		}
+	_cleanup_free_ char *target = target_plain(end->target);
+	printf("  %-15s and %zu more like these, to %s", "", n, target ? target : "");
+	if (end->current)
+		print_value(": ", end->current);
+	if (end->desired && !same_text(end->current, end->desired))
+		print_value(" -> ", end->desired);
+	puts("; --all shows each");
+}
+
 static void print_summary(const struct tuning *t, enum tuning_report what, const struct plan *p)
 {
 	static const struct {
@@ -392,11 +431,18 @@ void tuning_print(const struct tuning *t, enum tuning_report what, const struct 
 		if (printed[first] || is_dull(t, &p->op[first]))
 			continue;
 		print_heading(t, &p->op[first]);
-		for (size_t i = first; i < p->n_op; i++) {
+		for (size_t i = first, run = 0; i < p->n_op; i++) {
 			const struct op *op = &p->op[i];
+			size_t alike;
 
 			if (printed[i] || is_dull(t, op) || !same_heading(&p->op[first], op))
 				continue;
+			run = last && is_like(last, op) ? run + 1 : 0;
+			alike = run == RUN_SHOWN && !t->all ? count_alike(t, p, i) : 0;
+			if (alike > RUN_FOLDED) {
+				print_folded(p, i, alike, printed);
+				continue;
+			}
 			print_op(op, last, colour);
 			printed[i] = true;
 			last = op;

@@ -34,7 +34,7 @@ struct tuning {
 #define TUNING_HELP \
 	"  -o, --only STEP  only these steps (sysctl, channels, irq ..), separated by commas; may be repeated\n" \
 	"  -n, --nic NAME   only this NIC\n" \
-	"  -a, --all        also what is in order already and what does not exist here\n" TARGET_HELP \
+	"  -a, --all        also what is in order already and what does not exist here; each of many alike\n" TARGET_HELP \
 	"  -h, --help       this text\n"
 
 /* An option of the above: true where it was one. Wrong use: *ret_status is set. */

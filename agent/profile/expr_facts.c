@@ -352,6 +352,15 @@ int fact_rdma_erdma(const struct expr_place *at, struct expr_term *ret)
 	return give(there, ret);
 }
 
+int fact_rdma_compat(const struct expr_place *at, struct expr_term *ret)
+{
+	bool there = false;
+
+	for (size_t i = 0; i < at->facts->n_rdma; i++)
+		there |= at->facts->rdma[i].compat_mode > 0;
+	return give(there, ret);
+}
+
 int fact_dpdk_count(const struct expr_place *at, struct expr_term *ret)
 {
 	int64_t n = 0;

@@ -35,6 +35,7 @@ struct nic_facts;
 #define PROFILE_INCLUDE_MAX 8         /* deep */
 #define PROFILE_SET_MAX 16            /* profiles of one applied set */
 
+#define SYSCTL_PORTS "net.ipv4.ip_local_reserved_ports" /* the one sysctl that is a set: at-least adds to what there is */
 /* fields.def: one row a settable key: FIELD(key pattern, type, low, high, words, step, scope, one line for the man page). */
 enum field_type { FIELD_INT, FIELD_BOOL, FIELD_WORD /* one of words */, FIELD_TEXT, FIELD_CPUS /* list, or an expression of sets */, FIELD_INTS /* "4096 131072 16777216" */ };
 enum field_scope { SCOPE_HOST, SCOPE_NIC /* for every NIC that the condition holds for */, SCOPE_NODE /* per memory node */ };

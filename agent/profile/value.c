@@ -116,6 +116,8 @@ int setting_value_check(const struct field *field, const char *key, enum setting
 			return check_expression(field, value + 1, EXPR_INT, "a number", e);
 		if (strlen(value) > TEXT_MAX)
 			return error_set(e, -E2BIG, "a value longer than %d characters", TEXT_MAX);
+		if (mode == SETTING_AT_LEAST && !strcmp(key, "sysctl." SYSCTL_PORTS) && *value && !value[strspn(value, "0123456789-,")])
+			return 0;
 		if ((mode != SETTING_EXACT || field->type == FIELD_INTS) && !is_integers(value))
 			return error_set(e, -EINVAL, "\"%s\" is not a list of numbers, and %s", value,
 					 mode == SETTING_EXACT ? "one must stand here"

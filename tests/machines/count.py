@@ -135,7 +135,8 @@ def lists_module(t, name):
 
 def erdma(t):
     steps = dict(t.base)
-    steps["sysctl"] = t.raises("net/core/somaxconn", 4096)
+    compat = (t.read("sys/module/erdma/parameters/compat_mode") or "").upper() in ("Y", "1")
+    steps["sysctl"] = t.raises("net/core/somaxconn", 4096) + int(compat and "30608-30623" not in (t.read("proc/sys/net/ipv4/ip_local_reserved_ports") or ""))
     device = "erdma" in t.hand.get("families", {}).values()
     rdma = device or bool(t.glob("sys/class/infiniband/*"))
     wanted = (["erdma"] if device else []) + (["ib_uverbs", "rdma_ucm"] if rdma else [])

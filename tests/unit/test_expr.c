@@ -139,6 +139,7 @@ static void names_of_facts(void **state)
 		    {"platform.iommu", "false"},
 		    {"rdma.count", "0"},
 		    {"rdma.erdma", "false"},
+		    {"rdma.compat", "false"},
 		    {"dpdk.count", "2"}},
 	  nic[] = {{"cpus.local", "4"},
 		   {"nic.cpus.local", "0-1,4-5"},

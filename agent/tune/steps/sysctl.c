@@ -10,6 +10,7 @@
 #include "agent/sys/cleanup.h"
 #include "agent/sys/error.h"
 #include "agent/sys/sys.h"
+#include "agent/tune/steps/ports.h"
 #include "agent/tune/steps/step.h"
 #include "agent/tune/sysctl_files.h"
 
@@ -120,7 +121,7 @@ static bool sysctl_same(const struct op *op, const char *a, const char *b)
 }
 
 /* Number by number the larger (or smaller) one. Texts, and lists of another length, are taken as they are wanted. */
-static int bounded(enum setting_mode mode, const char *base, const char *wanted, char **ret)
+static int bounded(enum setting_mode mode, const char *path, const char *base, const char *wanted, char **ret)
 {
 	_cleanup_free_ char *text = NULL;
 	_cleanup_fclose_ FILE *to = NULL;
@@ -129,6 +130,13 @@ static int bounded(enum setting_mode mode, const char *base, const char *wanted,
 
 	if (mode == SETTING_EXACT || !base)
 		goto exact;
+	if (mode == SETTING_AT_LEAST && !strcmp(path, "net/ipv4/ip_local_reserved_ports")) {
+		int r = ports_both(base, wanted, ret);
+
+		if (r != -EINVAL)
+			return r;
+		goto exact;
+	}
 	to = open_memstream(&text, &len);
 	if (!to)
 		return -ENOMEM;
@@ -215,11 +223,11 @@ static int plan_one(struct sys *s, const struct sysctl_files *files, const struc
 		const char *equals = base ? strchr(base, '=') : NULL;
 		_cleanup_free_ char *name = equals ? strndup(base, (size_t)(equals - base)) : NULL, *form = name ? sysctl_path(name) : NULL;
 
-		r = bounded(v->mode, form && !strcmp(form, path) ? equals + 1 : NULL, wanted, &value);
+		r = bounded(v->mode, path, form && !strcmp(form, path) ? equals + 1 : NULL, wanted, &value);
 		if (!r)
 			r = pair_text(path, value, &op->desired);
 	} else {
-		r = bounded(v->mode, base, wanted, &value);
+		r = bounded(v->mode, path, base, wanted, &value);
 		if (!r)
 			r = copy(&op->desired, value);
 	}

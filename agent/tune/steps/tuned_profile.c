@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "agent/sys/cleanup.h"
+#include "agent/tune/steps/ports.h"
 #include "agent/tune/sysctl_files.h"
 
 #define THP "/sys/kernel/mm/transparent_hugepage/"
@@ -283,6 +284,11 @@ static int add_sysctl(struct sys *s, const struct sysctl_files *files, const str
 		return 0;
 	fprintf(to, "%s%s=", *any ? "" : "\n[sysctl]\n", key);
 	*any = true;
+	_cleanup_free_ char *both = NULL;
+	if (v->mode == SETTING_AT_LEAST && !strcmp(key, SYSCTL_PORTS) && !ports_both(now, wanted, &both)) {
+		fprintf(to, "%s\n", both);
+		return 0;
+	}
 	int r = bounded(v, wanted, now, to);
 	fputc('\n', to);
 	return r;
