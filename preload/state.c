@@ -88,6 +88,9 @@ bool state_start(int fd)
 			usable_cpus = CPU_COUNT(&set);
 		if (options.fault_seed)
 			lane_active = &lane_fault;
+		/* what a parent drew for its epoll sets before it had a family is its other children's too */
+		if (!family)
+			identity_renew();
 		inactive_reason = !options.enable || options.promote == PROMOTE_OFF ? REASON_OFF :
 				  registry_open(fd) < 0                             ? REASON_NO_REGISTRY :
 				  !family && family_start() < 0                     ? REASON_NO_MEMORY :
@@ -120,8 +123,8 @@ void state_fork_child(void)
 void state_anew(void)
 {
 	own_lock(&state_start_lock);
+	registry_close(); /* also one that a forked child has from its parent, before it starts with a connection of its own */
 	if (started) {
-		registry_close();
 		stats_stop();
 		started = false;
 		active = false;

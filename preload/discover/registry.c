@@ -437,8 +437,3 @@ bool registry_knocked(int entry)
 {
 	return own && entry >= 0 && atomic_load_explicit(&own->conn[entry].knocked, memory_order_acquire);
 }
-
-bool registry_others(void)
-{
-	return n_others > 0;
-}

@@ -47,8 +47,6 @@ bool registry_find(const struct state_addr *at, const struct state_addr *local, 
 /* Tells the connector of an entry that a knock or an offer waits for it (own user only: others' files are read only). */
 void registry_knock(const struct registry_hit *hit);
 bool registry_knocked(int entry);
-/* Are there other users' registries? */
-bool registry_others(void);
 
 /* Identity of this process: random, new after fork and after a change of credentials. */
 uint64_t identity(void);

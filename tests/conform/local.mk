@@ -19,6 +19,7 @@ conform_programs = \
 	tests/conform/epoll-modes \
 	tests/conform/epoll-sets \
 	tests/conform/epoll-workers \
+	tests/conform/dropped \
 	tests/conform/errno \
 	tests/conform/errors \
 	tests/conform/exec \
@@ -50,6 +51,7 @@ conform_programs = \
 	tests/conform/shared-sets \
 	tests/conform/shortreads \
 	tests/conform/sigio \
+	tests/conform/siblings \
 	tests/conform/signals \
 	tests/conform/sockopts \
 	tests/conform/spawning \
