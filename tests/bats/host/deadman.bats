@@ -149,7 +149,7 @@ middle='
 		for _ in $(seq 100); do [ -z "$(timer)" ] || break; sleep 0.05; done
 		sleep 1
 		kill -HUP -- -$session
-		kill -KILL -- -$session
+		kill -KILL -- -$session 2>/dev/null || true # where SIGHUP has not ended all of it
 		[ -n "$(timer)" ]
 		restored
 	END
