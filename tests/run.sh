@@ -103,7 +103,7 @@ install_missing() {
 		wanted+=(redis-server redis-tools memcached nginx-light wrk postgresql openssl)
 	[[ $'\n'$chosen$'\n' != *$'\n'check$'\n'* ]] || wanted+=(redis-server redis-tools shellcheck man-db
 		python3-jsonschema hwloc-nox bzip2 strace libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4 libfaketime)
-	[[ $'\n'$chosen$'\n' != *$'\n'host$'\n'* ]] || wanted+=(tuned dbus ethtool hwloc-nox dkms linux-headers-amd64 openssl python3-jsonschema)
+	[[ $'\n'$chosen$'\n' != *$'\n'host$'\n'* ]] || wanted+=(tuned dbus irqbalance ethtool hwloc-nox dkms linux-headers-amd64 openssl python3-jsonschema)
 	[[ $'\n'$chosen$'\n' != *$'\n'installer$'\n'* ]] || wanted+=(debhelper dpkg-dev fakeroot binutils lintian rpm shellcheck busybox wget
 		openssl faketime redis-server redis-tools)
 	[[ $'\n'$chosen$'\n' != *$'\n'suites$'\n'* ]] || wanted+=(libpython3.11-testsuite)

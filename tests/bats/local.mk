@@ -25,7 +25,7 @@ HOST_TESTS += tests/bats/host/roundtrip.bats
 HOST_TESTS += tests/bats/host/deadman.bats
 HOST_TESTS += tests/bats/host/hastend.bats tests/bats/host/hotplug.bats
 HOST_TESTS += tests/bats/host/tuned.bats tests/bats/host/kernel.bats
-HOST_TESTS += tests/bats/host/messages.bats
+HOST_TESTS += tests/bats/host/messages.bats tests/bats/host/irqbalance.bats
 EXTRA_DIST += $(HOST_TESTS) tests/bats/host/terminal.py tests/bats/host/https.py tests/bats/host/machines.bash
 
 # Releases and the installer: the same, group "installer".
