@@ -290,7 +290,7 @@ static void print_op(const struct op *op, const struct op *last, bool colour)
 	else if (!op->desired && op->current)
 		fputs(" -> nothing", stdout);
 	putchar('\n');
-	if (op->status_text)
+	if (op->status_text && !(last && same_text(last->status_text, op->status_text) && same_heading(last, op)))
 		print_text("      ", op->status_text);
 	if (op->why && !(last && same_text(last->why, op->why) && same_heading(last, op))) {
 		_cleanup_free_ char *why = target_plain(op->why);
@@ -374,9 +374,10 @@ static void print_summary(const struct tuning *t, enum tuning_report what, const
 	(void)t;
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
 		size_t n = plan_count(p, words[i].status);
+		bool differs = what == REPORT_VERIFY && words[i].status == OP_DRIFT;
 
 		if (n)
-			printf("%s%zu %s", any ? ", " : "\n", n, n == 1 ? words[i].one : words[i].many);
+			printf("%s%zu %s", any ? ", " : "\n", n, differs ? "not as applied" : n == 1 ? words[i].one : words[i].many);
 		any |= n > 0;
 	}
 	if (any)

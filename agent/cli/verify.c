@@ -50,7 +50,7 @@ int cmd_verify(int argc, char **argv)
 			set = (struct applied_set){0};
 		tuning_print(&t, REPORT_VERIFY, &p, &set.resolved, NULL);
 		for (size_t i = 0; i < p.n_op; i++)
-			if (p.op[i].status == OP_FAILED || p.op[i].status == OP_DENIED)
+			if (p.op[i].status == OP_FAILED || (p.op[i].status == OP_DENIED && !p.op[i].current))
 				r = EXIT_UNREADABLE;
 			else if (!op_status_good(p.op[i].status) && !r)
 				r = EXIT_DIFFERS;

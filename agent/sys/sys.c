@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 
 /* ---- the root ---- */
@@ -547,6 +548,13 @@ bool sys_is_dir(struct sys *s, const char *format, ...)
 	_cleanup_close_ int fd = root_open_path(s, path, O_DIRECTORY);
 
 	return fd >= 0;
+}
+
+bool sys_read_only(struct sys *s, const char *path)
+{
+	struct statvfs mounted;
+
+	return s->kind == SYS_LIVE && !statvfs(path, &mounted) && mounted.f_flag & ST_RDONLY;
 }
 
 bool sys_writable(struct sys *s, const char *format, ...)

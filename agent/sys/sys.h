@@ -49,6 +49,7 @@ int sys_link_name(struct sys *s, char **ret, const char *path, ...) __attribute_
 /* Follows every link: the canonical path inside the root. */
 int sys_realpath(struct sys *s, char **ret, const char *path, ...) __attribute__((format(printf, 3, 4)));
 bool sys_exists(struct sys *s, const char *path, ...) __attribute__((format(printf, 2, 3)));
+bool sys_read_only(struct sys *s, const char *path); /* this machine has it mounted read-only, as containers have /proc/sys */
 bool sys_is_dir(struct sys *s, const char *path, ...) __attribute__((format(printf, 2, 3)));
 /* access(2), a read-only mount, and the mode: an attribute that the kernel only shows has no write bit, and root passes access(2). */
 bool sys_writable(struct sys *s, const char *path, ...) __attribute__((format(printf, 2, 3)));

@@ -43,7 +43,7 @@ int refusals_forget(struct journal *j, const struct plan *keep, const struct sco
 	return err;
 }
 
-static int settle(struct sys *s, struct op *op, const struct journal *j)
+static int settle(struct sys *s, struct op *op, const struct journal *j, bool read_only)
 {
 	const struct journal_record *r = journal_find(j, op->id);
 	char *text = NULL;
@@ -60,7 +60,7 @@ static int settle(struct sys *s, struct op *op, const struct journal *j)
 	if (!op_same(op, op->current, op->desired) && op_refused(op, r))
 		return op_say_refused(op);
 	if (!op_same(op, op->current, op->desired) && !op_stands(op, r))
-		return 0;
+		return read_only ? op_say(op, OP_DENIED, "%s is read-only here, as in a container; its host sets it, or whoever starts the container", op->step->under) : 0;
 	op->status = OP_OK;
 	if (!op->step->standing)
 		return 0;
@@ -89,15 +89,17 @@ int plan_values(struct sys *s, const struct facts *f, const struct resolved_set 
 	ret->journal = j;
 	for (size_t i = 0; !err && steps[i]; i++) {
 		size_t from = ret->n_op;
+		bool read_only;
 
 		if (!step_chosen(o, steps[i]->name))
 			continue;
+		read_only = steps[i]->under && sys_read_only(s, steps[i]->under);
 		err = steps[i]->plan(s, f, r, ret, e);
 		if (err)
 			err = error_set(e, err, "%s: could not be planned: %s", steps[i]->title, strerror(-err));
 		for (size_t k = from; !err && k < ret->n_op;) {
 			if (scope_has(&scope, steps[i]->name, ret->op[k].device))
-				err = settle(s, &ret->op[k++], j);
+				err = settle(s, &ret->op[k++], j, read_only);
 			else
 				drop_op(ret, k);
 		}

@@ -74,6 +74,7 @@ struct step {
 	const char *name; /* what --only takes */
 	const char *title;
 	enum op_life life;
+	const char *under; /* all its operations write below this folder, a mount of its own in containers. NULL: not so */
 	bool by_queue; /* its plan counts on the number of queues that the plan asks for: waits with channels that wait for consent */
 	/* Appends this step's operations for the resolved values that name it (field->step). Reads facts, and files by s; writes nothing. It fills
 	 * current too, and where nothing can be done the status with its text (skipped, unsupported, admin, manual): the engine never writes

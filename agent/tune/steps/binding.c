@@ -277,6 +277,7 @@ const struct step step_binding = {
     .name = "binding",
     .title = "Drivers of NICs",
     .life = LIFE_BOOT,
+    .under = "/sys",
     .plan = plan,
     .read = read_binding,
     .write = write_binding,

@@ -107,6 +107,7 @@ const struct step step_cpufreq = {
     .name = "cpufreq",
     .title = "Frequency governors",
     .life = LIFE_BOOT,
+    .under = "/sys",
     .plan = plan,
     .read = step_attr_read,
     .write = step_attr_write,

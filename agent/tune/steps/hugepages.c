@@ -160,6 +160,7 @@ const struct step step_hugepages = {
     .name = "hugepages",
     .title = "Huge pages",
     .life = LIFE_BOOT,
+    .under = "/sys",
     .plan = plan,
     .read = step_attr_read,
     .write = write_pages,

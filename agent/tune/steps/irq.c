@@ -392,6 +392,7 @@ const struct step step_irq = {
     .name = "irq",
     .title = "Interrupts of queues",
     .life = LIFE_BOOT,
+    .under = "/proc/irq",
     .by_queue = true,
     .plan = plan,
     .read = read_irq,

@@ -64,6 +64,7 @@ const struct step step_latency = {
     .name = "latency",
     .title = "Wake-up time of idle CPUs",
     .life = LIFE_BOOT,
+    .under = "/sys",
     .plan = plan,
     .read = step_attr_read,
     .write = step_attr_write,

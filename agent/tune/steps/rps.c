@@ -106,6 +106,7 @@ const struct step step_rps = {
     .name = "rps",
     .title = "Receiving CPUs (RPS, RFS)",
     .life = LIFE_BOOT,
+    .under = "/sys",
     .by_queue = true,
     .plan = plan,
     .read = read_file,

@@ -281,6 +281,7 @@ const struct step step_sysctl = {
 	.name = "sysctl",
 	.title = "Kernel settings",
 	.life = LIFE_BOOT,
+	.under = "/proc/sys",
 	.plan = sysctl_plan,
 	.read = sysctl_read,
 	.write = sysctl_write,

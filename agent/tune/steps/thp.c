@@ -80,6 +80,7 @@ const struct step step_thp = {
     .name = "thp",
     .title = "Transparent huge pages",
     .life = LIFE_BOOT,
+    .under = "/sys",
     .plan = plan,
     .read = read_chosen,
     .write = step_attr_write,

@@ -94,6 +94,7 @@ const struct step step_xps = {
     .name = "xps",
     .title = "Send queues of CPUs (XPS)",
     .life = LIFE_BOOT,
+    .under = "/sys",
     .by_queue = true,
     .plan = plan,
     .read = queue_mask_read,

@@ -159,3 +159,34 @@ room() { # [UNSHARE OPTION..]: commands from standard input
 	END
 	[ "$(cat "/proc/irq/$irq/smp_affinity_list")" = "$was" ]
 }
+
+@test "a container's read-only /proc/sys: said before anything is tried, once, with the reason; nothing is left behind" {
+	cat >"$dir/profiles/test.yaml" <<-'END'
+		schema: 1
+		name: test
+		summary: for a test
+		settings:
+		  sysctl.net.core.somaxconn: {at-least: 60000, why: w, source: s}
+		  sysctl.net.ipv4.tcp_fin_timeout: {value: 22, why: w, source: s}
+		  thp.enabled: {value: never, why: w, source: s}
+	END
+	hasten=$top_builddir/hasten room --net --pid --fork --mount-proc <<-'END'
+		mount --bind /proc/sys /proc/sys
+		mount -o remount,ro,bind /proc/sys
+		mount -t sysfs -o ro none /sys
+		hasten=$top_builddir/hasten
+		for command in "plan test" "apply test --yes" verify; do
+			status=0
+			"$hasten" $command >/run/out.$$ || status=$?
+			cat /run/out.$$
+			case $command in plan*) [ $status = 0 ] ;; *) [ $status = 1 ] ;; esac
+			[ "$(grep -c 'denied  ' /run/out.$$)" = "$(grep -c ' -> ' /run/out.$$)" ]
+			[ "$(grep -c '/proc/sys is read-only here' /run/out.$$)" = 1 ]
+			[ "$(grep -c '/sys is read-only here' /run/out.$$)" = 2 ] || grep -q '\[never\]' /sys/kernel/mm/transparent_hugepage/enabled
+		done
+		! [ -e /var/lib/hasten/journal ]
+		"$hasten" revert
+		rm /run/out.$$
+		[ -z "$(ls -A /var/lib/hasten)" ]
+	END
+}
