@@ -100,7 +100,7 @@ install_missing() {
 		libssl-dev libarchive-dev libsystemd-dev libcmocka-dev bats jq file
 		iproute2 procps util-linux curl python3-minimal python3) missing=()
 	[[ $'\n'$chosen$'\n' != *$'\n'servers$'\n'* ]] ||
-		wanted+=(redis-server redis-tools memcached nginx-light wrk postgresql openssl haproxy)
+		wanted+=(redis-server redis-tools memcached nginx-light wrk postgresql openssl haproxy iperf3 sockperf wget)
 	[[ $'\n'$chosen$'\n' != *$'\n'check$'\n'* ]] || wanted+=(redis-server redis-tools shellcheck man-db
 		python3-jsonschema hwloc-nox bzip2 strace libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4 libfaketime)
 	[[ $'\n'$chosen$'\n' != *$'\n'host$'\n'* ]] || wanted+=(tuned dbus irqbalance ethtool hwloc-nox dkms linux-headers-amd64 openssl python3-jsonschema)

@@ -143,7 +143,6 @@ ended() {
 	for i in $(seq "$(seconds 3)"); do
 		sleep 1
 		kill -HUP "$(cat "$dir/front.pid")"
-		[ $((i % 2)) = 0 ] || kill -HUP "$(cat "$dir/back.pid")"
 	done
 	answered
 	none_of 'Non-2xx' "$dir/log"

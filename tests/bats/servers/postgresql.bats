@@ -144,8 +144,11 @@ running() { # TEXT
 			case $what in
 			cancel) [ "$(sql -c "select pg_cancel_backend($pid)")" = t ] ;;
 			terminate) [ "$(sql -c "select pg_terminate_backend($pid)")" = t ] ;;
-			# psql asks for it by a connection of its own; timeout passes the signal on.
-			interrupt) kill -INT $asking ;;
+			interrupt) # psql, behind those that started it, asks for it by a connection of its own
+				pid=$asking
+				while pgrep -P "$pid" >/dev/null; do pid=$(pgrep -P "$pid"); done
+				kill -INT "$pid"
+				;;
 			esac
 			status=0
 			wait $asking || status=$?
