@@ -285,6 +285,24 @@ EXPORT int getsockopt(int fd, int level, int name, void *value, socklen_t *len)
 	return r;
 }
 
+#ifndef SO_RCVTIMEO_NEW
+#define SO_RCVTIMEO_NEW 66
+#define SO_SNDTIMEO_NEW 67
+#endif
+
+/* bit: 1 receiving, 2 sending. A negative limit is one that is always over, which reads back as none. */
+static void time_limit(struct sock *s, uint8_t bit, const void *value, socklen_t len)
+{
+	struct timeval tv = {0, 0};
+	memcpy(&tv, value, len < sizeof(tv) ? len : sizeof(tv));
+	uint8_t bits = bit | (tv.tv_sec < 0 ? bit * 4 : 0);
+	s->timeouts = (s->timeouts & ~(bit * 4)) | bits;
+	if (s->slot) {
+		atomic_fetch_and(&s->slot->timeouts, (uint8_t)~(bit * 4));
+		atomic_fetch_or(&s->slot->timeouts, bits);
+	}
+}
+
 EXPORT int setsockopt(int fd, int level, int name, const void *value, socklen_t len)
 {
 	ENSURE_REAL();
@@ -322,10 +340,12 @@ EXPORT int setsockopt(int fd, int level, int name, const void *value, socklen_t 
 		}
 		break;
 	case SO_RCVTIMEO:
+	case SO_RCVTIMEO_NEW:
+		time_limit(s, 1, value, len);
+		break;
 	case SO_SNDTIMEO:
-		s->timeouts |= name == SO_RCVTIMEO ? 1 : 2;
-		if (s->slot)
-			s->slot->timeouts |= s->timeouts;
+	case SO_SNDTIMEO_NEW:
+		time_limit(s, 2, value, len);
 		break;
 	case SO_RCVLOWAT:
 		if (real.getsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &v, &n) == 0)

@@ -50,7 +50,7 @@ struct slot {
 	_Atomic int32_t error;       /* kernel's error that a look took and nobody has returned yet */
 	uint32_t never;              /* a reason why it is never promoted (again), 0 none */
 	uint32_t role;               /* enum state_role */
-	_Atomic uint8_t timeouts;    /* SO_RCVTIMEO (1) or SO_SNDTIMEO (2) was set by hand */
+	_Atomic uint8_t timeouts;    /* SO_RCVTIMEO (1) or SO_SNDTIMEO (2) was set by hand, to a negative time (4, 8) */
 	uint8_t sent_syn;            /* written offset is one less than the kernel says */
 	uint8_t side;                /* of the lane: 0 acceptor, 1 connector */
 	uint32_t sndbuf, rcvbuf;     /* set by hand, 0 not */

@@ -46,8 +46,11 @@ static inline size_t iov_total(const struct iovec *iov, size_t n)
 
 static inline uint64_t timeout_of(struct slot *t, int fd, int option)
 {
-	if (!(atomic_load_explicit(&t->timeouts, memory_order_relaxed) & (option == SO_RCVTIMEO ? 1 : 2)))
+	uint8_t set = atomic_load_explicit(&t->timeouts, memory_order_relaxed), bit = option == SO_RCVTIMEO ? 1 : 2;
+	if (!(set & bit))
 		return UINT64_MAX;
+	if (unlikely(set & bit * 4))
+		return 1; /* long ago */
 	struct timeval tv;
 	socklen_t len = sizeof(tv);
 	if (real.getsockopt(fd, SOL_SOCKET, option, &tv, &len) < 0 || (!tv.tv_sec && !tv.tv_usec))

@@ -3,6 +3,7 @@
 #include "preload/interpose.h"
 #include "preload/io.h"
 #include "preload/link/link.h"
+#include "preload/proc/limits.h"
 #include "preload/quiet.h"
 #include "preload/real.h"
 #include "preload/state.h"
@@ -85,6 +86,10 @@ static int kernel_poll(struct poll_set *p, nfds_t extra, uint64_t ns, const sigs
 {
 	struct timespec t = {ns / 1000000000, ns % 1000000000};
 	int r = real.ppoll(p->kernel, p->n + extra, ns == UINT64_MAX ? NULL : &t, mask);
+	if (unlikely(r < 0 && errno == EINVAL && extra)) { /* as many as may be open: one more is too many */
+		t = (struct timespec){0, ns < 1000000 ? ns : 1000000};
+		r = real.ppoll(p->kernel, p->n, &t, mask);
+	}
 	return r < 0 ? -errno : r;
 }
 
@@ -247,9 +252,17 @@ static uint64_t ts_ns(const struct timespec *t)
 	return t ? t->tv_sec * 1000000000ull + t->tv_nsec : UINT64_MAX;
 }
 
+/* More than may be open: the kernel refuses that without a look at them, and so do we. */
+static bool too_many(nfds_t n)
+{
+	return unlikely(n > ON_STACK) && (n > INT_MAX || !limits_within(n - 1));
+}
+
 EXPORT int poll(struct pollfd *fds, nfds_t n, int ms)
 {
 	ENSURE_REAL();
+	if (unlikely(too_many(n)))
+		return real.poll(fds, n, ms); /* EINVAL */
 	if (likely(!any_of_ours(fds, n)))
 		return real.poll(fds, n, ms);
 	struct poll_args a = {fds, n, ms, NULL, NULL};
@@ -259,6 +272,8 @@ EXPORT int poll(struct pollfd *fds, nfds_t n, int ms)
 EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *ts, const sigset_t *mask)
 {
 	ENSURE_REAL();
+	if ((ts && !time_valid(ts)) || too_many(n))
+		return real.ppoll(fds, n, ts, mask); /* EINVAL */
 	if (likely(!any_of_ours(fds, n)))
 		return real.ppoll(fds, n, ts, mask);
 	struct poll_args a = {fds, n, 0, ts, mask};
@@ -310,6 +325,13 @@ static bool any_lane(int n, fd_set *r, fd_set *w, fd_set *e)
 	return false;
 }
 
+/* Does what poll said of it count for that set (fs/select.c)? */
+static bool selected(struct pollfd p, short set)
+{
+	short counts = set == POLLIN ? POLLIN | POLLHUP | POLLERR : set == POLLOUT ? POLLOUT | POLLERR : POLLPRI;
+	return p.fd >= 0 && p.events & set && p.revents & counts;
+}
+
 static int by_poll(int n, fd_set *r, fd_set *w, fd_set *e, const struct timespec *ts, const sigset_t *mask)
 {
 	struct pollfd room[ON_STACK], *p = room;
@@ -324,13 +346,33 @@ static int by_poll(int n, fd_set *r, fd_set *w, fd_set *e, const struct timespec
 		if (events)
 			p[k++] = (struct pollfd){fd, events, 0};
 	}
-	int got = ppoll(p, count, ts, mask), bits = got;
-	for (nfds_t i = 0; i < count && got > 0; i++)
-		if (p[i].revents & POLLNVAL) {
-			errno = EBADF;
-			bits = got = -1;
-		}
-	if (got >= 0) {
+	uint64_t deadline = ts ? now_ns() + ts_ns(ts) : UINT64_MAX;
+	struct timespec left;
+	int bits;
+	for (;;) {
+		int got = ppoll(p, count, ts, mask);
+		bits = got;
+		for (nfds_t i = 0; i < count && got > 0; i++)
+			if (p[i].revents & POLLNVAL && p[i].fd >= 0) {
+				errno = EBADF;
+				bits = got = -1;
+			}
+		if (got < 0)
+			break;
+		bits = 0;
+		for (nfds_t i = 0; i < count; i++)
+			bits += selected(p[i], POLLIN) + selected(p[i], POLLOUT) + selected(p[i], POLLPRI);
+		if (bits || !got)
+			break;
+		/* an end or an error, which poll tells unasked and select counts for other sets: without those */
+		for (nfds_t i = 0; i < count; i++)
+			if (p[i].revents)
+				p[i].fd = -1;
+		uint64_t now = ts ? now_ns() : 0, rest = now < deadline ? deadline - now : 0;
+		left = (struct timespec){rest / 1000000000, rest % 1000000000};
+		ts = ts ? &left : NULL;
+	}
+	if (bits >= 0) {
 		size_t bytes = (n + 8 * sizeof(long) - 1) / (8 * sizeof(long)) * sizeof(long);
 		if (r)
 			memset(r, 0, bytes);
@@ -338,15 +380,13 @@ static int by_poll(int n, fd_set *r, fd_set *w, fd_set *e, const struct timespec
 			memset(w, 0, bytes);
 		if (e)
 			memset(e, 0, bytes);
-		bits = 0;
 		for (nfds_t i = 0; i < count; i++) {
-			short re = p[i].revents, ev = p[i].events;
-			if (ev & POLLIN && re & (POLLIN | POLLHUP | POLLERR))
-				put_set(r, p[i].fd), bits++;
-			if (ev & POLLOUT && re & (POLLOUT | POLLERR))
-				put_set(w, p[i].fd), bits++;
-			if (ev & POLLPRI && re & POLLPRI)
-				put_set(e, p[i].fd), bits++;
+			if (selected(p[i], POLLIN))
+				put_set(r, p[i].fd);
+			if (selected(p[i], POLLOUT))
+				put_set(w, p[i].fd);
+			if (selected(p[i], POLLPRI))
+				put_set(e, p[i].fd);
 		}
 	}
 	if (p != room) {

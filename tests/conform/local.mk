@@ -30,6 +30,7 @@ conform_programs = \
 	tests/conform/fortified \
 	tests/conform/halfclose \
 	tests/conform/handover \
+	tests/conform/idle \
 	tests/conform/images \
 	tests/conform/inherited \
 	tests/conform/installs \
@@ -41,9 +42,13 @@ conform_programs = \
 	tests/conform/selects \
 	tests/conform/libc-numbers \
 	tests/conform/limits \
+	tests/conform/lingers \
+	tests/conform/listeners \
 	tests/conform/nonblocking \
 	tests/conform/passing \
 	tests/conform/passing-busy \
+	tests/conform/poll-corners \
+	tests/conform/protocols \
 	tests/conform/queues \
 	tests/conform/quiet-leave \
 	tests/conform/resets \
