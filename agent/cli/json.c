@@ -35,7 +35,16 @@ static void write_string(FILE *to, const char *text)
 
 	putc('"', to);
 	while (*s) {
-		size_t n = utf8_length(s);
+		size_t n = 0;
+
+		while (s[n] >= 0x20 && s[n] < 0x7f && s[n] != '"' && s[n] != '\\')
+			n++;
+		if (n) {
+			fwrite(s, 1, n, to);
+			s += n;
+			continue;
+		}
+		n = utf8_length(s);
 
 		if (!n) {
 			fputs("\\ufffd", to);

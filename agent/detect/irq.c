@@ -79,13 +79,10 @@ static bool is_action(const char *name)
 	return true;
 }
 
-static int read_action(struct sys *s, const struct nic_facts *n, struct irq_fact *i)
+static int read_action(char **names, const struct nic_facts *n, struct irq_fact *i)
 {
-	char **names;
-	int r = sys_list(s, &names, "/proc/irq/%u", i->irq);
+	int r = 0;
 
-	if (r < 0)
-		return optional(r);
 	for (char **name = names; *name; name++) {
 		/* A shared interrupt has several; the one that the family knows is this card's. */
 		if (!is_action(*name) || (i->action && role_of(n->family, *name) == IRQ_UNKNOWN))
@@ -95,11 +92,11 @@ static int read_action(struct sys *s, const struct nic_facts *n, struct irq_fact
 		if (!i->action)
 			r = -ENOMEM;
 	}
-	sys_list_free(names);
 	return r;
 }
 
-static int read_irq(struct sys *s, const struct nic_facts *n, struct irq_fact *i)
+/* names: of its folder in /proc/irq. */
+static int read_irq(struct sys *s, char **names, const struct nic_facts *n, struct irq_fact *i)
 {
 	int64_t node;
 	int r = optional(gather_list(s, &i->affinity, "/proc/irq/%u/smp_affinity_list", i->irq));
@@ -110,7 +107,7 @@ static int read_irq(struct sys *s, const struct nic_facts *n, struct irq_fact *i
 		r = optional(gather_hex(s, &i->hint, "/proc/irq/%u/affinity_hint", i->irq));
 	if (!r && !sys_read_s64(s, &node, "/proc/irq/%u/node", i->irq) && node >= 0 && node <= INT32_MAX)
 		i->node = (int)node;
-	return r ? r : read_action(s, n, i);
+	return r ? r : read_action(names, n, i);
 }
 
 static void set_role(const struct nic_facts *n, struct irq_fact *i)
@@ -184,12 +181,18 @@ static int read_nic(struct sys *s, struct nic_facts *n, bool have_irqs)
 	for (size_t k = 0; k < n->n_irq; k++) {
 		struct irq_fact i = {.irq = n->irq[k].irq, .role = IRQ_UNKNOWN, .queue = -1, .node = -1};
 
-		if (have_irqs && !sys_is_dir(s, "/proc/irq/%u", i.irq))
+		char **files = NULL;
+		int seen = have_irqs ? sys_list(s, &files, "/proc/irq/%u", i.irq) : 0;
+
+		if (seen == -ENOENT || seen == -ENOTDIR)
 			continue;
+		if (seen == -ENOMEM && !r)
+			r = seen;
 		n->irq[kept] = i;
-		if (!r)
-			r = read_irq(s, n, &n->irq[kept]);
+		if (!r && have_irqs && !seen)
+			r = read_irq(s, files, n, &n->irq[kept]);
 		kept++;
+		sys_list_free(files);
 	}
 	n->n_irq = kept;
 	return r;

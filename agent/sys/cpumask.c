@@ -143,6 +143,11 @@ int cpumask_parse_hex(const char *text, struct cpumask *ret)
 			r = -EINVAL;
 			break;
 		}
+		if (*p == '0') { /* most are, of a thousand CPUs */
+			bit += 4;
+			digits++;
+			continue;
+		}
 		int c = tolower((unsigned char)*p);
 		unsigned value = (unsigned)(isdigit(c) ? c - '0' : c - 'a' + 10);
 

@@ -2,10 +2,12 @@
 #include "agent/sys/cleanup.h"
 #include "agent/sys/root.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int by_version(const void *a, const void *b)
@@ -22,49 +24,56 @@ void sys_list_free(char **names)
 	free(names);
 }
 
-static int list_folder(DIR *dir, char ***ret)
+struct names {
+	char **name;
+	size_t n, room;
+};
+
+static int add(struct names *l, const char *name)
 {
-	size_t n = 0, room = 32;
-	char **names = calloc(room, sizeof(*names));
-	int r = names ? 0 : -ENOMEM;
+	if (!strcmp(name, ".") || !strcmp(name, ".."))
+		return 0;
+	if (l->n == SYS_LIST_MAX)
+		return -EOVERFLOW;
+	if (l->n + 1 >= l->room) {
+		size_t room = l->room ? l->room * 2 : 32;
+		char **more = realloc(l->name, room * sizeof(*more));
 
-	while (!r) {
-		errno = 0;
-		struct dirent *entry = readdir(dir);
-
-		if (!entry) {
-			r = -errno;
-			break;
-		}
-		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
-			continue;
-		if (n == SYS_LIST_MAX) {
-			r = -EOVERFLOW;
-			break;
-		}
-		if (n + 1 == room) {
-			char **more = realloc(names, room * 2 * sizeof(*names));
-
-			if (!more) {
-				r = -ENOMEM;
-				break;
-			}
-			names = more;
-			room *= 2;
-		}
-		names[n] = strdup(entry->d_name);
-		if (!names[n]) {
-			r = -ENOMEM;
-			break;
-		}
-		names[++n] = NULL;
+		if (!more)
+			return -ENOMEM;
+		l->name = more;
+		l->room = room;
 	}
+	l->name[l->n] = strdup(name);
+	if (!l->name[l->n])
+		return -ENOMEM;
+	l->name[++l->n] = NULL;
+	return 0;
+}
+
+/* By the kernel's own call: what readdir(3) asks for beside it is a third of what a folder of /proc/irq costs. */
+static int list_folder(int fd, char ***ret)
+{
+	_Alignas(struct dirent64) char some[16384];
+	struct names l = {.name = calloc(1, sizeof(*l.name))};
+	int r = l.name ? 0 : -ENOMEM;
+	ssize_t n = 0;
+
+	while (!r && (n = getdents64(fd, some, sizeof(some))) > 0)
+		for (ssize_t at = 0; at < n && !r;) {
+			const struct dirent64 *entry = (const void *)(some + at);
+
+			r = add(&l, entry->d_name);
+			at += entry->d_reclen;
+		}
+	if (!r && n < 0)
+		r = -errno;
 	if (r < 0) {
-		sys_list_free(names);
+		sys_list_free(l.name);
 		return r;
 	}
-	qsort(names, n, sizeof(*names), by_version);
-	*ret = names;
+	qsort(l.name, l.n, sizeof(*l.name), by_version);
+	*ret = l.name;
 	return 0;
 }
 
@@ -85,13 +94,8 @@ int sys_list(struct sys *s, char ***ret, const char *format, ...)
 
 	if (fd < 0)
 		return fd;
-	_cleanup_closedir_ DIR *dir = fdopendir(fd);
+	int r = list_folder(fd, ret);
 
-	if (!dir) {
-		int r = -errno;
-
-		close(fd);
-		return r;
-	}
-	return list_folder(dir, ret);
+	root_keep(s, path, fd); /* its files are read next */
+	return r;
 }

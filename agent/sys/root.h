@@ -13,7 +13,7 @@ struct sys {
 	int root_fd;
 	/* A tree's folder that was looked into last: facts are read folder by folder. Forgotten where names in the tree change. */
 	char *near_path;
-	int near_fd; /* O_PATH; -1 none */
+	int near_fd; /* -1 none */
 	struct net net;
 	struct json_object *capture; /* SYS_CAPTURE: all of hasten-capture.json; other kinds NULL */
 	struct capture_seen {
@@ -35,6 +35,7 @@ int root_open_path(struct sys *s, const char *path, int flags);
 int root_open_parent(struct sys *s, const char *path, bool create, const char **ret_name);
 
 void root_forget(struct sys *s); /* the folder near by */
+void root_keep(struct sys *s, const char *path, int fd); /* it is this one now; takes fd */
 
 /* Content of a file of a tree, as the kernel's attribute of the write model: neither counted nor failed by fault injection.
  * tree_put writes to a file that exists; tree_make and tree_remove add and remove files and folders that the kernel would. */

@@ -15,7 +15,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <sys/statvfs.h>
 #include <sys/syscall.h>
 
 /* ---- the root ---- */
@@ -77,15 +76,50 @@ static int near_folder(struct sys *s, const char *path, const char **ret_name)
 }
 
 /* What stands there where it is no link; 0 otherwise. */
+static mode_t near_stat(struct sys *s, const char *path, struct stat *ret)
+{
+	const char *name;
+	int folder = near_folder(s, path, &name);
+
+	if (folder < 0 || fstatat(folder, name, ret, AT_SYMLINK_NOFOLLOW) < 0 || S_ISLNK(ret->st_mode))
+		return 0;
+	return ret->st_mode & S_IFMT;
+}
+
 static mode_t near_type(struct sys *s, const char *path)
+{
+	struct stat st;
+
+	return near_stat(s, path, &st);
+}
+
+/* A file in the folder near by; *ret_size as it was just before. -EINVAL: it is none, or not so easily opened. */
+static int near_open(struct sys *s, const char *path, int flags, off_t *ret_size)
 {
 	const char *name;
 	struct stat st;
-	int folder = near_folder(s, path, &name);
+	int fd;
 
-	if (folder < 0 || fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || S_ISLNK(st.st_mode))
-		return 0;
-	return st.st_mode & S_IFMT;
+	if (near_stat(s, path, &st) != S_IFREG || near_folder(s, path, &name) < 0)
+		return -EINVAL;
+	fd = openat(s->near_fd, name, flags | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY);
+	if (fd >= 0)
+		*ret_size = st.st_size;
+	return fd < 0 ? -EINVAL : fd;
+}
+
+void root_keep(struct sys *s, const char *path, int fd)
+{
+	char *copy = s->kind == SYS_LIVE ? NULL : strdup(path);
+
+	if (!copy) {
+		close(fd);
+		return;
+	}
+	root_forget(s);
+	free(s->near_path);
+	s->near_path = copy;
+	s->near_fd = fd;
 }
 
 int root_open_path(struct sys *s, const char *path, int flags)
@@ -105,13 +139,14 @@ static int reopen(int fd, int flags)
 
 int root_open(struct sys *s, const char *path, int flags, mode_t mode)
 {
-	const char *name;
 	struct stat st;
+	off_t size;
 
-	if (s->kind == SYS_LIVE)
+	/* What is no folder is not opened by this flag. */
+	if (s->kind == SYS_LIVE || (flags & O_DIRECTORY && !(flags & O_CREAT)))
 		return open_below(s, path, flags, mode);
-	if (!(flags & (O_CREAT | O_DIRECTORY)) && near_type(s, path) == S_IFREG && near_folder(s, path, &name) >= 0) {
-		int near = openat(s->near_fd, name, flags | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY);
+	if (!(flags & O_CREAT)) {
+		int near = near_open(s, path, flags, &size);
 
 		if (near >= 0)
 			return near;
@@ -291,10 +326,8 @@ int sys_openat(struct sys *s, const char *path, int flags, mode_t mode)
 	return root_open(s, path, flags, mode);
 }
 
-static int read_whole(int fd, bool sized, char **ret, size_t *ret_len)
+static int size_of(int fd, off_t *ret)
 {
-	_cleanup_free_ char *data = NULL;
-	size_t len = 0, room = 0;
 	struct stat st;
 
 	if (fstat(fd, &st) < 0)
@@ -303,7 +336,17 @@ static int read_whole(int fd, bool sized, char **ret, size_t *ret_len)
 		return -EISDIR;
 	if (!S_ISREG(st.st_mode))
 		return -EINVAL;
-	if (st.st_size > SYS_READ_MAX)
+	*ret = st.st_size;
+	return 0;
+}
+
+/* sized: the file has no more than size. */
+static int read_whole(int fd, bool sized, off_t size, char **ret, size_t *ret_len)
+{
+	_cleanup_free_ char *data = NULL;
+	size_t len = 0, room = 0;
+
+	if (size > SYS_READ_MAX)
 		return -EFBIG;
 	for (;;) {
 		/* One byte past the limit tells too much from just enough. */
@@ -327,7 +370,7 @@ static int read_whole(int fd, bool sized, char **ret, size_t *ret_len)
 		len += (size_t)n;
 		if (len > SYS_READ_MAX)
 			return -EFBIG;
-		if (sized && len == (size_t)st.st_size)
+		if (sized && len == (size_t)size)
 			break; /* saves a call a file where thousands are read */
 	}
 	data[len] = 0;
@@ -339,9 +382,13 @@ static int read_whole(int fd, bool sized, char **ret, size_t *ret_len)
 
 int sys_read(struct sys *s, const char *path, char **ret, size_t *ret_len)
 {
-	_cleanup_close_ int fd = root_open(s, path, O_RDONLY | O_NONBLOCK, 0);
+	/* Of the thousands of files of a tree most are read here: as few calls as can be. */
+	off_t size = 0;
+	int near = s->kind == SYS_LIVE ? -EINVAL : near_open(s, path, O_RDONLY | O_NONBLOCK, &size);
+	_cleanup_close_ int fd = near >= 0 ? near : root_open(s, path, O_RDONLY | O_NONBLOCK, 0);
+	int r = fd < 0 ? fd : near >= 0 ? 0 : size_of(fd, &size);
 
-	return fd < 0 ? fd : read_whole(fd, s->kind != SYS_LIVE, ret, ret_len);
+	return r ? r : read_whole(fd, s->kind != SYS_LIVE, size, ret, ret_len);
 }
 
 /* Declares path, formatted from the arguments after format; returns from the function where it does not fit. */
