@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
@@ -302,6 +303,8 @@ EXPORT ssize_t sendfile64(int out, int in, off64_t *offset, size_t n)
 	if (likely(!s))
 		return real.sendfile64(out, in, offset, n);
 	ssize_t r;
+	int before; /* no cancellation point, unlike the calls that it is made of here */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
 	if (io_tx_enter(s, out)) {
 		r = KEEPS_ERRNO(copy_file(s, out, in, offset, n));
 		r = EDGE(r);
@@ -310,6 +313,7 @@ EXPORT ssize_t sendfile64(int out, int in, off64_t *offset, size_t n)
 		io_tx_exit(s);
 	}
 	sock_unpin(s);
+	pthread_setcancelstate(before, NULL);
 	return r;
 }
 

@@ -278,6 +278,7 @@ static int set_wait(int epfd, struct epoll_event *out, int max, uint64_t ns, con
 	struct waitset *w = fdtab_waitset(epfd);
 	if (!w || max <= 0)
 		return kernel(arg);
+	cancellation_point();
 	if (set_foreign(w))
 		waitset_first_use(w);
 	if (alone())

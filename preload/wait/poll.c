@@ -177,6 +177,7 @@ static inline bool any_of_ours(struct pollfd *fds, nfds_t n)
 static __attribute__((noinline)) int do_poll(struct pollfd *fds, nfds_t n, uint64_t ns, const sigset_t *mask,
 					     int (*kernel)(void *), void *arg)
 {
+	cancellation_point();
 	bool lanes = false;
 	struct sock *socks_room[ON_STACK];
 	struct pollfd kernel_room[ON_STACK + 1];

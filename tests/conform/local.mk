@@ -4,6 +4,7 @@ conform_programs = \
 	tests/conform/ancillary \
 	tests/conform/by-name \
 	tests/conform/calls \
+	tests/conform/cancels \
 	tests/conform/children \
 	tests/conform/churn \
 	tests/conform/clones \
@@ -34,6 +35,7 @@ conform_programs = \
 	tests/conform/images \
 	tests/conform/inherited \
 	tests/conform/installs \
+	tests/conform/interrupts \
 	tests/conform/jumps \
 	tests/conform/kernel-options \
 	tests/conform/killed \
@@ -45,6 +47,7 @@ conform_programs = \
 	tests/conform/lingers \
 	tests/conform/listeners \
 	tests/conform/nonblocking \
+	tests/conform/outside \
 	tests/conform/passing \
 	tests/conform/passing-busy \
 	tests/conform/poll-corners \
@@ -81,6 +84,12 @@ EXTRA_DIST += tests/conform/run tests/conform/below-half.list
 
 # The checked forms of read and recv exist only in optimised code.
 tests_conform_fortified_CFLAGS = $(AM_CFLAGS) -O2 -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
+
+# Nothing can be preloaded into it: static, without a libc (so that none has to be installed in its static form).
+tests_conform_filter_CFLAGS = -O1 -ffreestanding -fno-stack-protector -fno-pie
+tests_conform_filter_LDFLAGS = -nostdlib -all-static -no-pie -Wl,-z,noexecstack
+EXTRA_PROGRAMS += tests/conform/filter
+EXTRA_tests_conform_outside_DEPENDENCIES = tests/conform/filter$(EXEEXT)
 
 conform-programs: $(conform_programs) libhasten.la
 .PHONY: conform-programs
