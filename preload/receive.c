@@ -165,6 +165,9 @@ static ssize_t at_end(struct sock *s)
 	struct link_dir *in = rx_dir(t);
 	bool first = !atomic_exchange(&t->fin_seen, 1);
 	stats_row_update(s);
+	/* No end mark: the peer is dead, or was shut down past it, and must hear so from the kernel when it writes. */
+	if (first && !atomic_load(&in->end))
+		atomic_fetch_or(&in->head, 1);
 	if (first && !atomic_load(&in->end) && t->tx.mode == MODE_LANE && !t->rx.shut) {
 		/* No end mark: the peer died, or closed with our bytes unread; then TCP would have sent RST. */
 		size_t unread = ring_unread(tx_ring(t));

@@ -120,8 +120,12 @@ uint32_t sock_ready(struct sock *s)
 		size_t unread = ring_unread(rx_ring(t));
 		if (unread >= (s->lowat ? s->lowat : 1) || t->rx.shut)
 			e |= EPOLLIN;
-		if (rx_ends(t))
-			e |= EPOLLIN | EPOLLRDHUP;
+		if (rx_ends(t)) { /* where a copy that the peer knows nothing of lives on, no FIN is behind it */
+			if (io_kernel_bytes(s))
+				e |= EPOLLIN | EPOLLRDHUP;
+			else
+				atomic_store_explicit(&t->rx.end_early, 1, memory_order_relaxed);
+		}
 		if (io_demoted(t) && io_kernel_bytes(s))
 			e |= EPOLLIN; /* what follows the lane's bytes, if anything does: a receive goes through the switch */
 	}

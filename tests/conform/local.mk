@@ -27,6 +27,7 @@ conform_programs = \
 	tests/conform/exits \
 	tests/conform/files \
 	tests/conform/flags \
+	tests/conform/fork-busy \
 	tests/conform/forks \
 	tests/conform/fortified \
 	tests/conform/halfclose \
@@ -67,6 +68,7 @@ conform_programs = \
 	tests/conform/stopgo \
 	tests/conform/stream \
 	tests/conform/syscalls \
+	tests/conform/taken-copies \
 	tests/conform/thousand \
 	tests/conform/threads \
 	tests/conform/timeouts \
