@@ -16,6 +16,7 @@ host|480|tuning the host: machines from trees, the real kernel and tuned, driver
 installer|900|a release built twice, packages, install.sh against servers and mishaps
 model|600|the protocol model at small bounds
 sanitizers|600|unit and command line tests built with AddressSanitizer and UBSan
+host_sanitized|420|the quick tests of tuning the host with the commands built so
 sanitized|600|the socket programs again, with the library built so and preloaded
 fuzz|120|each fuzzer for a few seconds
 distcheck|480|the release archive builds, passes, installs and uninstalls
@@ -103,6 +104,7 @@ install_missing() {
 		wanted+=(redis-server redis-tools memcached nginx-light wrk postgresql openssl haproxy iperf3 sockperf wget)
 	[[ $'\n'$chosen$'\n' != *$'\n'check$'\n'* ]] || wanted+=(redis-server redis-tools shellcheck man-db
 		python3-jsonschema hwloc-nox bzip2 strace libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4 libfaketime)
+	[[ $'\n'$chosen$'\n' != *$'\n'host_sanitized$'\n'* ]] || wanted+=(hwloc-nox openssl python3-jsonschema)
 	[[ $'\n'$chosen$'\n' != *$'\n'host$'\n'* ]] || wanted+=(tuned dbus irqbalance ethtool hwloc-nox dkms linux-headers-amd64 openssl python3-jsonschema)
 	[[ $'\n'$chosen$'\n' != *$'\n'installer$'\n'* ]] || wanted+=(debhelper dpkg-dev fakeroot binutils lintian rpm shellcheck busybox wget
 		openssl faketime redis-server redis-tools)
@@ -228,6 +230,13 @@ group_sanitizers() {
 	configure_and_make "$work/sanitized" --enable-sanitizers && check_alone
 }
 
+group_host_sanitized() {
+	(configure_and_make "$work/sanitized" --enable-sanitizers) || return 1
+	cd "$work/sanitized" && make_jobs tests/unit/{hotplug_cycles,steps_driver,sys_probe} && top_srcdir=$work/source top_builddir=$work/sanitized \
+		alone env TMPDIR=/dev/shm SANITIZERS=1 ASAN_OPTIONS=exitcode=99 UBSAN_OPTIONS=halt_on_error=1:exitcode=99 \
+		bats --tap --timing "$work/source"/tests/bats/host/{sys,detect,profile,tune,messages,hastend}.bats
+}
+
 group_sanitized() {
 	(configure_and_make "$work/sanitized" --enable-sanitizers) || return 1
 	cd "$work/build" && make_jobs conform-programs || return 1
@@ -321,7 +330,7 @@ trap 'broken+=(stopped); finish; exit 1' INT TERM HUP
 HASTEN_CASES=${HASTEN_CASES:-$(dirname "$top")/shared/cases}
 HASTEN_MACHINES=${HASTEN_MACHINES:-$(dirname "$top")/shared/machines}
 export work HASTEN_CASES HASTEN_MACHINES
-export -f make_jobs alone check_alone configure_and_make group_build group_check group_conform group_soak group_suites group_servers group_host group_installer group_model group_sanitizers group_sanitized \
+export -f make_jobs alone check_alone configure_and_make group_build group_check group_conform group_soak group_suites group_servers group_host group_installer group_model group_sanitizers group_host_sanitized group_sanitized \
 	group_fuzz group_distcheck
 say "tests of $top, $(nproc) CPUs, $(uname -sr), log files in $work"
 install_missing
