@@ -16,6 +16,8 @@
 #include <limits.h>
 #include <linux/sockios.h>
 #include <stdarg.h>
+#include <sys/select.h>
+#include <sys/sendfile.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -282,6 +284,34 @@ EXPORT int ioctl(int fd, unsigned long request, ...)
 	return r;
 }
 
+/* The kernel's own forms of these two write back what is left of the time. */
+static void write_back(struct timespec *t, uint64_t begin)
+{
+	uint64_t all = t->tv_sec * 1000000000ull + t->tv_nsec, gone = now_ns() - begin, left = gone < all ? all - gone : 0;
+	*t = (struct timespec){left / 1000000000, left % 1000000000};
+}
+
+static long ppoll_by_number(const long *a)
+{
+	struct timespec *t = (struct timespec *)a[2];
+	uint64_t begin = now_ns();
+	int r = ppoll((struct pollfd *)a[0], a[1], t, (const sigset_t *)a[3]);
+	if (t && (r >= 0 || errno != EINVAL))
+		KEEPS_ERRNO((write_back(t, begin), 0));
+	return r;
+}
+
+static long pselect_by_number(const long *a)
+{
+	struct timespec *t = (struct timespec *)a[4];
+	const sigset_t *const *mask = (const sigset_t *const *)a[5]; /* and its size */
+	uint64_t begin = now_ns();
+	int r = pselect(a[0], (fd_set *)a[1], (fd_set *)a[2], (fd_set *)a[3], t, mask ? *mask : NULL);
+	if (t && (r >= 0 || errno != EINVAL))
+		KEEPS_ERRNO((write_back(t, begin), 0));
+	return r;
+}
+
 /* Programs that make their system calls by number (libuv closes sockets so) get the same treatment. */
 EXPORT long syscall(long number, ...)
 {
@@ -325,6 +355,31 @@ EXPORT long syscall(long number, ...)
 	case SYS_accept: return accept(a[0], (struct sockaddr *)a[1], (socklen_t *)a[2]);
 	case SYS_poll: return poll((struct pollfd *)a[0], a[1], a[2]);
 	case SYS_epoll_wait: return epoll_wait(a[0], (struct epoll_event *)a[1], a[2], a[3]);
+#endif
+	case SYS_ppoll: return ppoll_by_number(a);
+	case SYS_pselect6: return pselect_by_number(a);
+	case SYS_epoll_pwait: return epoll_pwait(a[0], (struct epoll_event *)a[1], a[2], a[3], (const sigset_t *)a[4]);
+	case SYS_preadv2: return preadv2(a[0], (const struct iovec *)a[1], a[2], a[3], a[5]);
+	case SYS_pwritev2: return pwritev2(a[0], (const struct iovec *)a[1], a[2], a[3], a[5]);
+	case SYS_sendfile: return sendfile(a[0], a[1], (off_t *)a[2], a[3]);
+	case SYS_splice: return splice(a[0], (off64_t *)a[1], a[2], (off64_t *)a[3], a[4], a[5]);
+#ifdef SYS_epoll_pwait2
+	case SYS_epoll_pwait2:
+		if (!real.epoll_pwait2)
+			break;
+		return epoll_pwait2(a[0], (struct epoll_event *)a[1], a[2], (const struct timespec *)a[3], (const sigset_t *)a[4]);
+#endif
+#ifdef SYS_epoll_create
+	case SYS_epoll_create: return epoll_create(a[0]);
+	case SYS_select:
+		return select(a[0], (fd_set *)a[1], (fd_set *)a[2], (fd_set *)a[3], (struct timeval *)a[4]);
+#endif
+#ifdef SYS_pidfd_getfd
+	case SYS_pidfd_getfd: {
+		long r = real.syscall(number, a[0], a[1], a[2]);
+		number_fresh(r);
+		return r;
+	}
 #endif
 	case SYS_exit_group: _exit(a[0]);
 	case SYS_execve: return execve((const char *)a[0], (char *const *)a[1], (char *const *)a[2]);

@@ -42,15 +42,18 @@ conform_programs = \
 	tests/conform/killed \
 	tests/conform/leaving \
 	tests/conform/left-waits \
+	tests/conform/rings \
 	tests/conform/selects \
 	tests/conform/libc-numbers \
 	tests/conform/limits \
 	tests/conform/lingers \
 	tests/conform/listeners \
 	tests/conform/nonblocking \
+	tests/conform/numbers \
 	tests/conform/outside \
 	tests/conform/passing \
 	tests/conform/passing-busy \
+	tests/conform/passthrough \
 	tests/conform/poll-corners \
 	tests/conform/protocols \
 	tests/conform/queues \
