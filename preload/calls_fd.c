@@ -14,11 +14,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/seccomp.h>
 #include <linux/sockios.h>
 #include <stdarg.h>
 #include <sys/select.h>
 #include <sys/sendfile.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -408,6 +410,13 @@ EXPORT long syscall(long number, ...)
 	case SYS_clone3:
 #endif
 		return clone_by_number(number, a);
+#ifdef SYS_seccomp
+	case SYS_seccomp: /* libseccomp's way */
+		if (a[0] == SECCOMP_SET_MODE_STRICT || a[0] == SECCOMP_SET_MODE_FILTER)
+			credentials_confined(a[0] + 1, (const void *)a[2]); /* an operation's number is the mode's less one */
+		break;
+#endif
+	case SYS_prctl: return prctl(a[0], a[1], a[2], a[3], a[4]);
 #ifdef SYS_io_uring_setup
 	case SYS_io_uring_setup:
 		switch_leave_all(REASON_IO_URING);

@@ -75,6 +75,8 @@ static void complain(void *arg, const char *place, const char *text)
 	log_message(LOG_ERROR, "%s: %s; the default stays", place, text);
 }
 
+_Atomic uint8_t state_stopped;
+
 bool state_start(int fd)
 {
 	if (started)
@@ -115,7 +117,7 @@ void state_fork_child(void)
 {
 	pthread_mutex_init(&state_start_lock, NULL);
 	if (started) {
-		started = false;
+		started = state_stopped;
 		log_fd = -1;
 	}
 }
@@ -124,10 +126,20 @@ void state_anew(void)
 {
 	own_lock(&state_start_lock);
 	registry_close(); /* also one that a forked child has from its parent, before it starts with a connection of its own */
-	if (started) {
+	if (started && !state_stopped) {
 		stats_stop();
 		started = false;
 		active = false;
 	}
+	own_unlock(&state_start_lock);
+}
+
+void state_stop(enum reason why)
+{
+	own_lock(&state_start_lock);
+	stats_stop();
+	state_stopped = inactive_reason = why;
+	active = false;
+	started = true;
 	own_unlock(&state_start_lock);
 }

@@ -1,6 +1,7 @@
 /* What the whole library shares inside one process: options and the per-thread state. */
 #ifndef HASTEN_PRELOAD_STATE_H
 #define HASTEN_PRELOAD_STATE_H
+#include "common/reasons.h"
 #include "common/options.h"
 #include <pthread.h>
 #include <signal.h>
@@ -72,6 +73,7 @@ extern struct hasten_options options;
 extern char program_name[64];
 extern _Atomic bool active;          /* acceleration is on in this process */
 extern _Atomic uint8_t inactive_reason; /* enum reason: why it is not */
+extern _Atomic uint8_t state_stopped; /* enum reason: why it never will be again */
 extern unsigned usable_cpus;
 
 /* Loads the options, starts family, registry and state file: at the first TCP socket. fd: that socket. */
@@ -80,6 +82,9 @@ bool state_start(int fd);
 void state_fork_child(void);
 /* After a change of credentials or name space: registry, identity and state file are made again when needed. */
 void state_anew(void);
+/* Before the program's system calls are confined: nothing is accelerated any more, nor in its children, and no system call
+ * made that the program does not make. */
+void state_stop(enum reason why);
 
 void log_message(int level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 #define LOG_ERROR 1

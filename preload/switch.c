@@ -98,6 +98,10 @@ void switch_offer(struct sock *s, int fd)
 		set_reason(s, t->never ? t->never : REASON_HOLDERS);
 		return;
 	}
+	if (!state_start(fd) || !active) { /* anew in a child and after a change of credentials: it may accept and connect no more */
+		sock_plain(s, inactive_reason);
+		return;
+	}
 	if (!registry_find(&t->peer, &t->local, &hit)) {
 		if (s->reads) /* it has written: had it published, it would have done so before */
 			sock_plain(s, REASON_PEER_PLAIN);

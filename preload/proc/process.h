@@ -30,4 +30,6 @@ void process_watch_forks(void);
 long clone_by_number(long number, const long *a);
 
 void credentials_changed(void);
+/* Before seccomp: mode and filter as for prctl(2). */
+void credentials_confined(unsigned long mode, const void *filter);
 #endif

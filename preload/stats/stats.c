@@ -310,6 +310,8 @@ static void end_row(struct sock *s, void *arg)
 
 void stats_stop(void)
 {
+	if (state_stopped)
+		return;
 	const char *to = secure_getenv("HASTEN_COUNTERS");
 	if (to && (header || counters->lane_tx_bytes || counters->lane_rx_bytes || counters->sockets)) {
 		sock_each(end_row, NULL);
@@ -326,6 +328,5 @@ void stats_stop(void)
 		}
 	}
 	if (header)
-		if (header)
 		unlink(path);
 }

@@ -10,6 +10,7 @@ conform_programs = \
 	tests/conform/clones \
 	tests/conform/close-while \
 	tests/conform/closeranges \
+	tests/conform/confined \
 	tests/conform/connecting \
 	tests/conform/credentials \
 	tests/conform/crossing \
