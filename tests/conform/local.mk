@@ -51,6 +51,7 @@ conform_programs = \
 	tests/conform/listeners \
 	tests/conform/nonblocking \
 	tests/conform/numbers \
+	tests/conform/other-names \
 	tests/conform/outside \
 	tests/conform/passing \
 	tests/conform/passing-busy \
