@@ -21,13 +21,13 @@ iperf() { # both|server|client|neither
 	ends "$1"
 	start "$server" iperf3 -s -B 127.0.0.1 -p "$port"
 	wait_port "$port"
-	local options how sent=0
+	local options how sent=0 each=$(($(seconds 6) / 6))
 	local -a every=("-P 4" "--bidir" "-n 300M -l 1M")
 	[ "$1" != both ] || every+=("-R -P 2" "-N -l 100" "-Z")
 	for options in "${every[@]}"; do
 		# shellcheck disable=SC2086
-		if [[ $options == *-n* ]]; then how=; else how="-t $(seconds 1)"; fi
-		under "$client" timeout $(($(seconds 1) + 60)) iperf3 -c 127.0.0.1 -p "$port" -J $how $options >"$dir/json" || { cat "$dir/json"; return 1; }
+		if [[ $options == *-n* ]]; then how=; else how="-t $each"; fi
+		under "$client" timeout $((each + 60)) iperf3 -c 127.0.0.1 -p "$port" -J $how $options >"$dir/json" || { cat "$dir/json"; return 1; }
 		# Both ends count what they moved, and tell each other.
 		jq -e '.end.sum_received.bytes > 0 and .end.sum_sent.bytes >= .end.sum_received.bytes' "$dir/json"
 		sent=$((sent + $(jq .end.sum_received.bytes "$dir/json")))
