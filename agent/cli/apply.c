@@ -8,11 +8,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/cli/child.h"
 #include "agent/cli/cli.h"
 #include "agent/cli/tuning.h"
 #include "agent/sys/cleanup.h"
 
 #define CONFIRM_MAX_S 3600
+#define CARDS_MAX_S 30
 
 enum { OPTION_BOOT = 256, OPTION_WITHIN };
 
@@ -52,6 +54,22 @@ static int stored_set(struct tuning *t, struct resolved_set *ret)
 	}
 	set_free(&set);
 	return r ? tuning_failed(t, r) : 0;
+}
+
+/* Which card it is says its address, which only its kernel driver knows: at boot that one may still be on its way. Never for ever. */
+static int await_cards(struct tuning *t, const struct resolved_set *set)
+{
+	const double end = monotonic_s() + CARDS_MAX_S;
+	int r = 0;
+
+	while (!r) {
+		if (!tune_cards_to_come(t->s, &t->facts, set) || monotonic_s() >= end)
+			return 0;
+		usleep(300000);
+		facts_free(&t->facts);
+		r = facts_gather(t->s, &t->facts, &t->e);
+	}
+	return tuning_failed(t, r);
 }
 
 static bool agreed(const struct tuning *t, const struct plan *p, const struct resolved_set *set)
@@ -138,6 +156,8 @@ int cmd_apply(int argc, char **argv)
 	r = tuning_open(&t, true);
 	if (!r)
 		r = t.options.boot ? stored_set(&t, &set) : tuning_resolve(&t, argv + optind, &set);
+	if (!r && t.options.boot && t.options.stored)
+		r = await_cards(&t, &set);
 	if (r == -ENOENT) { /* nothing is applied: nothing to do at boot */
 		tuning_close(&t);
 		return 0;

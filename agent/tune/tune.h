@@ -128,5 +128,7 @@ int tune_revert(struct sys *s, const struct facts *f, const char *transaction, c
 	struct error *e);
 /* What a command that was killed left half done; every writing command and hastend call it first. *ret_n: records recovered. */
 int tune_recover(struct sys *s, size_t *ret_n, struct error *e);
+/* At boot: is a card that the set hands to a program still without its kernel driver, which alone knows the card's address? */
+bool tune_cards_to_come(struct sys *s, const struct facts *f, const struct resolved_set *r);
 const struct nic_facts *device_nic(const struct facts *f, const char *identity); /* NULL: gone */
 #endif

@@ -79,6 +79,20 @@ bool step_taken(const struct facts *f, const struct resolved_set *r, const struc
 	return v && strcmp(v->value, "kernel") != 0 && !nic_not_takeable(f, nic);
 }
 
+bool tune_cards_to_come(struct sys *s, const struct facts *f, const struct resolved_set *r)
+{
+	step_each(v, r, &step_binding) {
+		_cleanup_free_ char *path = NULL, *driver = NULL;
+		if (!v->target || strncmp(v->target, "pci-", 4) != 0 || strcmp(v->value, "kernel") == 0 || step_nic(f, v->target))
+			continue;
+		path = strndup(v->target + 4, strcspn(v->target + 4, "/"));
+		if (path && sys_is_dir(s, DEVICE "%s", path) &&
+		    (sys_link_name(s, &driver, DEVICE "%s/driver", path) || !is_user_driver(driver)))
+			return true;
+	}
+	return false;
+}
+
 static int add(struct plan *p, const struct nic_facts *nic, const struct resolved *v, const char *current,
 	       const char *desired, struct op **ret)
 {
