@@ -80,7 +80,7 @@ static void control(int from, int to)
 static void ignored(int from, int to)
 {
 	static const int flags[] = {MSG_EOR, MSG_CONFIRM, MSG_DONTROUTE, MSG_ZEROCOPY, MSG_NOSIGNAL, MSG_MORE | MSG_EOR,
-				    MSG_DONTWAIT, MSG_CTRUNC, MSG_PEEK | MSG_WAITALL};
+				    MSG_DONTWAIT, MSG_CTRUNC, MSG_PEEK | MSG_WAITALL, 0x40000 /* MSG_BATCH */};
 	char b[300];
 	size_t all = 0;
 	for (size_t i = 0; i < ARRAY_SIZE(flags); i++)

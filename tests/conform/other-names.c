@@ -260,6 +260,20 @@ static void processes(void)
 		_exit(1);
 	}
 	CHECK(reap(pid) == 0, "execvpe");
+	for (int how = 0; how < 3; how++) {
+		char *const env[] = {"PATH=/bin", NULL};
+		pid = child();
+		if (!pid) {
+			if (how == 0)
+				execl("/bin/true", "true", NULL);
+			else if (how == 1)
+				execle("/bin/true", "true", NULL, env);
+			else
+				execlp("true", "true", NULL);
+			_exit(1);
+		}
+		CHECK(reap(pid) == 0, "execl, execle, execlp: %d", how);
+	}
 	carry(c, s, 500, 0, 2);
 	in_child("seteuid", by_seteuid);
 	in_child("setegid", by_setegid);
