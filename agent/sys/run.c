@@ -55,8 +55,9 @@ static void free_environment(struct environment *env)
 
 static int fill_environment(struct environment *env)
 {
+	/* The last two: where systemctl --user finds the caller's own service manager. */
 	static const char *const kept[] = {"http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "no_proxy", "HTTP_PROXY",
-					   "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"};
+					   "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"};
 	static const char *const given[] = {SEARCH_PATH, "LC_ALL=C.UTF-8", "HOME=/root", "DEBIAN_FRONTEND=noninteractive"};
 
 	for (size_t i = 0; i < sizeof(given) / sizeof(*given); i++) {

@@ -540,8 +540,10 @@ static void test_programs(void **state)
 	assert_int_equal(sys_run(s, (const char *const[]){"/etc/passwd", NULL}, 0, NULL, &status), -EACCES);
 	/* The caller's PATH and library path are not the program's. */
 	setenv("LD_LIBRARY_PATH", "/evil", 1);
+	setenv("XDG_RUNTIME_DIR", "/run/user/7", 1);
 	assert_int_equal(sys_run(s, (const char *const[]){"env", NULL}, 0, &output, &status), 0);
 	assert_null(strstr(output, "evil"));
+	assert_non_null(strstr(output, "XDG_RUNTIME_DIR=/run/user/7\n"));
 	assert_non_null(strstr(output, "LC_ALL=C.UTF-8\n"));
 	free(output);
 	unsetenv("LD_LIBRARY_PATH");
