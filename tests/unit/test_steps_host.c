@@ -253,6 +253,27 @@ static void boot_cmdline_made(void **state)
 	boot_arguments(BOOT_SYSTEMD, "/etc/kernel/cmdline", NULL, "root=/dev/vda1 ro hasten.made_for=4cpu,");
 }
 
+/* Seen in a machine: the argument stands on the running kernel's line, and the kernel had no room for the page. */
+static void boot_pages_without_room(void **state)
+{
+	box.f.platform.boot_loader = BOOT_GRUB_DEBIAN;
+	box.set.consent_boot = true;
+	box_want(&box, NULL, "boot.hugepages_1gib", SETTING_EXACT, "2");
+	struct plan p = box_plan(&box, "bootargs");
+	assert_int_equal(p.n_op, 1);
+	const char *ours = strstr(p.op[0].desired, "hasten.made_for=");
+	_cleanup_free_ char *line = NULL, *why = NULL;
+	assert_true(asprintf(&line, "root=/dev/vda1 ro %.*s\n", (int)strcspn(ours, "\""), ours) > 0);
+	box_put(&box, "/proc/cmdline", line);
+	box_put(&box, "/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages", "1\n");
+	assert_int_equal(step_bootargs.standing(box.s, &p.op[0], &why), OP_DRIFT);
+	assert_non_null(strstr(why, "1 of 2 pages of 1 GiB"));
+	free(take_ptr(why));
+	box_put(&box, "/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages", "2\n");
+	assert_int_equal(step_bootargs.standing(box.s, &p.op[0], &why), OP_OK);
+	plan_free(&p);
+}
+
 static void boot_refusals(void **state)
 {
 	box_put(&box, "/etc/default/grub", "# isolcpus=9\nGRUB_CMDLINE_LINUX=\"quiet isolcpus=3\"\n");
@@ -454,6 +475,7 @@ int main(void)
 	    TEST(administrators_win, one_of_four),
 	    TEST(irqbalance_by_drop_in, one_of_four),
 	    TEST(boot_grub, one_of_four),
+	    TEST(boot_pages_without_room, one_of_four),
 	    TEST(boot_bls, one_of_four),
 	    TEST(boot_cmdline, one_of_four),
 	    TEST(boot_cmdline_made, one_of_four),

@@ -1,6 +1,7 @@
 /* Arguments of the kernel. One operation for all of them: they are one text at one place of the boot loader. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "agent/sys/cleanup.h"
@@ -255,6 +256,23 @@ static unsigned cpus_now(struct sys *s)
 	return cpumask_weight(&present);
 }
 
+/* The kernel starts without the pages that it finds no room for, and only its log says so. */
+static bool too_few_pages(struct sys *s, const char *ours, char **ret_text)
+{
+	_cleanup_free_ char *now = NULL;
+	const char *at = strstr(ours, "hugepagesz=1G hugepages=");
+	unsigned long wanted = at ? strtoul(at + strlen("hugepagesz=1G hugepages="), NULL, 10) : 0;
+	if (!wanted || sys_read_line(s, &now, "/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages"))
+		return false;
+	unsigned long have = strtoul(now, NULL, 10);
+	if (have >= wanted)
+		return false;
+	*ret_text = step_text("%lu of %lu pages of 1 GiB are there: the kernel found no room for more at its start; "
+			      "ask for fewer (boot.hugepages_1gib) or for hugepages.2048kb",
+			      have, wanted);
+	return true;
+}
+
 static enum op_status standing(struct sys *s, const struct op *op, char **ret_text)
 {
 	_cleanup_free_ char *line = NULL, *ours = NULL, *bare = op->desired ? strdup(op->desired) : NULL;
@@ -280,7 +298,7 @@ static enum op_status standing(struct sys *s, const struct op *op, char **ret_te
 		*ret_text = strdup("the running kernel was started without them");
 		return OP_PENDING_REBOOT;
 	}
-	return OP_OK;
+	return ours && too_few_pages(s, ours, ret_text) ? OP_DRIFT : OP_OK;
 }
 
 const struct step step_bootargs = {
