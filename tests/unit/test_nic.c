@@ -48,7 +48,7 @@ static void test_every_family_is_complete(void **state)
 			assert_false(a.use == NIC_DPDK && (place.is_protected || (!f->takeable && !f->bifurcated)));
 		}
 	}
-	assert_int_equal(n, 19);
+	assert_int_equal(n, 20);
 }
 
 static void test_ids_are_of_one_family(void **state)
