@@ -20,6 +20,7 @@ host_sanitized|420|the quick tests of tuning the host with the commands built so
 sanitized|600|the socket programs again, with the library built so and preloaded
 fuzz|120|each fuzzer for a few seconds
 distcheck|480|the release archive builds, passes, installs and uninstalls
+vm|960|whole machines in QEMU: the core cases of tests/vm
 END
 }
 
@@ -112,6 +113,8 @@ install_missing() {
 	[[ $'\n'$chosen$'\n' != *$'\n'suites$'\n'* ]] || wanted+=(libpython3.11-testsuite)
 	[[ $'\n'$chosen$'\n' != *$'\n'model$'\n'* ]] || wanted+=(spin)
 	[[ $'\n'$chosen$'\n' != *$'\n'fuzz$'\n'* ]] || wanted+=(clang llvm libclang-rt-14-dev)
+	[[ $'\n'$chosen$'\n' != *$'\n'vm$'\n'* ]] || wanted+=(qemu-system-x86 qemu-utils mmdebstrap fdisk e2fsprogs kmod iputils-ping linux-headers-amd64
+		linux-source-6.1 libelf1 openssl)
 	[[ $'\n'$chosen$'\n' != *$'\n'distcheck$'\n'* ]] || wanted+=(xz-utils)
 	local package
 	for package in "${wanted[@]}"; do
@@ -258,6 +261,11 @@ group_distcheck() {
 	fi
 }
 
+group_vm() {
+	# It builds for itself, as a package is built: for /usr.
+	"$work/source/tests/vm/run" --core --no-install
+}
+
 # Adds up what a log says of its tests: automake's summaries, TAP, or a closing "N passed, N failed[, N skipped]".
 count() { # LOG
 	awk '
@@ -332,7 +340,7 @@ HASTEN_CASES=${HASTEN_CASES:-$(dirname "$top")/shared/cases}
 HASTEN_MACHINES=${HASTEN_MACHINES:-$(dirname "$top")/shared/machines}
 export work HASTEN_CASES HASTEN_MACHINES
 export -f make_jobs alone check_alone configure_and_make group_build group_check group_conform group_soak group_suites group_servers group_host group_installer group_model group_sanitizers group_host_sanitized group_sanitized \
-	group_fuzz group_distcheck
+	group_fuzz group_distcheck group_vm
 say "tests of $top, $(nproc) CPUs, $(uname -sr), log files in $work"
 install_missing
 copy_tree || { echo "tests/run.sh: $top could not be copied to $work" >&2; exit 1; }

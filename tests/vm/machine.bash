@@ -20,8 +20,10 @@ machine_start() {
 	local at=$machines/$name
 	mkdir -p "$at"
 	[ -n "$keep" ] && [ -f "$at/disk.qcow2" ] || { rm -f "$at/disk.qcow2"; qemu-img create -q -f qcow2 -b "$vm_image/disk.raw" -F raw "$at/disk.qcow2"; }
+	# QEMU gives the first place to a kernel that it loads itself.
+	[ "$boot" = grub ] && local first=,bootindex=0 || local first=
 	local -a words=(qemu-system-x86_64 -nodefaults -no-user-config -display none -machine q35 -accel tcg,thread=multi,tb-size=512 -cpu max
-		-smp "$smp" -m "$mem" -drive "id=d0,if=none,file=$at/disk.qcow2,format=qcow2,cache=unsafe" -device virtio-blk-pci,drive=d0,bootindex=0
+		-smp "$smp" -m "$mem" -drive "id=d0,if=none,file=$at/disk.qcow2,format=qcow2,cache=unsafe" -device "virtio-blk-pci,drive=d0$first"
 		-chardev "file,id=console,path=$at/console.log,append=on" -serial chardev:console
 		-chardev "socket,id=agent,path=$at/agent,server=on,wait=off" -device virtio-serial-pci -device virtserialport,chardev=agent,name=org.qemu.guest_agent.0
 		-virtfs "local,path=$vm_tree,mount_tag=tree,security_model=none,readonly=on" -device virtio-rng-pci -pidfile "$at/pid")
