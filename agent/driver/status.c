@@ -124,6 +124,17 @@ static bool has_device(const struct facts *f, const struct nic_family *family)
 	return false;
 }
 
+static int unknown(const char *name, struct error *e)
+{
+	char known[512] = "";
+	size_t at = 0;
+
+	for (const struct nic_family *const *family = nic_families(); *family; family++)
+		if ((*family)->drivers && (*family)->drivers[0] && at < sizeof(known))
+			at += snprintf(known + at, sizeof(known) - at, "%s%s", at ? ", " : "", (*family)->name);
+	return error_set(e, -ENOENT, "no driver \"%s\"; hasten knows %s", name, known);
+}
+
 int driver_status(struct sys *s, const struct facts *f, const char *name, const char *kernel, struct driver_status **ret, size_t *ret_n,
 	struct error *e)
 {
@@ -148,7 +159,7 @@ int driver_status(struct sys *s, const struct facts *f, const char *name, const 
 		r = fill(s, f, family, kernel, &all[n++]);
 	}
 	if (!r && name && !n)
-		r = error_set(e, -ENOENT, "no driver \"%s\"; hasten driver status --all lists those that hasten knows", name);
+		r = unknown(name, e);
 	if (r < 0) {
 		driver_status_free(all, n);
 		return r;
