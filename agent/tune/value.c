@@ -81,7 +81,14 @@ int op_say(struct op *op, enum op_status status, const char *format, ...)
 	return 0;
 }
 
-/* "pci-0000:00:05.0/02:00:00:00:00:01/virtio_net": a device that is bound to vfio-pci shows neither address nor this driver. */
+/* What stands behind the place of a function that was handed over: a set that was made meanwhile has this. */
+static bool is_handed_over(const char *rest)
+{
+	return !strcmp(rest, "/-/vfio-pci") || !strcmp(rest, "/-/uio_pci_generic") || !strcmp(rest, "/-/igb_uio");
+}
+
+/* "pci-0000:00:05.0/02:00:00:00:00:01/virtio_net": a device that is bound to vfio-pci shows neither address nor this driver. Either may be
+ * the later one: after a boot the kernel's driver has what a set calls "pci-0000:00:05.0/-/vfio-pci". */
 const struct nic_facts *device_nic(const struct facts *f, const char *identity)
 {
 	const struct nic_facts *same_place = NULL;
@@ -92,7 +99,8 @@ const struct nic_facts *device_nic(const struct facts *f, const char *identity)
 
 		if (text && !strcmp(text, identity))
 			return &f->nic[i];
-		if (text && !f->nic[i].name && !f->nic[i].id.address && !strncmp(text, identity, place) && (!text[place] || text[place] == '/'))
+		if (text && ((!f->nic[i].name && !f->nic[i].id.address) || is_handed_over(identity + place)) && !strncmp(text, identity, place) &&
+			(!text[place] || text[place] == '/'))
 			same_place = &f->nic[i];
 	}
 	return same_place;

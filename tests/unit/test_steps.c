@@ -213,6 +213,13 @@ static void bindings(void **state)
 	after = read_op(&p.op[0]);
 	assert_string_equal(after, before);
 	assert_true(step_binding.same(&p.op[0], after, "kernel"));
+	/* A set that was made while the card was handed over holds it after a boot too, and another card's place does not. */
+	_cleanup_free_ char *taken = NULL, *other = NULL, *in_use = NULL;
+	assert_true(asprintf(&taken, "pci-%s/-/vfio-pci", nic->id.path) > 0 && asprintf(&other, "pci-%s0/-/vfio-pci", nic->id.path) > 0 &&
+		    asprintf(&in_use, "pci-%s/-/%s", nic->id.path, nic->id.driver) > 0);
+	assert_ptr_equal(device_nic(&box.f, taken), nic);
+	assert_null(device_nic(&box.f, other));
+	assert_null(device_nic(&box.f, in_use));
 	/* A driver that is not there: the card keeps the one it has. */
 	assert_true(write_op(&p.op[0], "no-such override=no-such") < 0);
 	kernel = read_op(&p.op[0]);

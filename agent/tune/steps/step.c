@@ -50,12 +50,7 @@ int step_number(const struct resolved *v, int64_t base, int64_t *ret)
 
 const struct nic_facts *step_nic(const struct facts *f, const char *identity)
 {
-	for (size_t i = 0; identity && i < f->n_nic; i++) {
-		_cleanup_free_ char *text = nic_identity_text(&f->nic[i].id);
-		if (text && strcmp(text, identity) == 0)
-			return &f->nic[i];
-	}
-	return NULL;
+	return identity ? device_nic(f, identity) : NULL;
 }
 
 char *step_text(const char *format, ...)
