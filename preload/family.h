@@ -29,7 +29,7 @@ enum dir_mode {
 struct slot_dir {
 	pthread_mutex_t lock;     /* robust, process-shared: held for copies and switches, never while waiting */
 	_Atomic uint32_t mode;    /* enum dir_mode; written under lock */
-	uint32_t gen;             /* tx: generation of the running or last promotion; rx: of the one being read */
+	_Atomic uint32_t gen;     /* tx: generation of the running or last promotion; rx: of the one being read */
 	uint64_t consumed;        /* rx, from agreement on: kernel bytes taken, marker bytes included */
 	uint32_t markers;         /* marker bytes that this direction's kernel stream carried */
 	_Atomic uint8_t reason;   /* enum reason while mode is not LANE */

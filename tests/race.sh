@@ -39,7 +39,7 @@ check() { # NAME FILE ARGUMENT...
 }
 check stress_ring tests/unit/stress_ring.c "$seconds"
 export HASTEN_PROMOTE=eager
-for name in threads epoll-workers close-while churn shared-sets waits; do
+for name in threads epoll-workers epoll-flags close-while churn shared-sets waits; do
 	check "$name" "tests/conform/$name.c"
 done
 exit $faults

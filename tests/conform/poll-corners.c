@@ -110,6 +110,9 @@ static void times(int c, int s)
 	CHECK(recv(s, &b, 1, 0) == 1, "byte");
 }
 
+extern void __asan_init(void) __attribute__((weak));
+extern void __tsan_init(void) __attribute__((weak));
+
 static void many(int c, int s)
 {
 	enum { N = 700 };
@@ -138,7 +141,8 @@ static void many(int c, int s)
 	struct pollfd one = {s, 0, -1};
 	CHECK(poll(&one, 1, 0) == 0 && one.revents == 0, "nothing asked");
 	volatile nfds_t beyond = (nfds_t)-1;
-	CHECK(poll(&one, beyond, 0) == -1 && (errno == EINVAL || errno == EFAULT), "more than there can be");
+	CHECK(__asan_init || __tsan_init || /* their own poll reads them all */
+	      (poll(&one, beyond, 0) == -1 && (errno == EINVAL || errno == EFAULT)), "more than there can be");
 }
 
 /* A number that is closed while poll has it wakes nobody: the last look, when the time is over, finds it so. */
