@@ -128,6 +128,16 @@ static int kernel_wait(int fd, struct epoll_event *e, int max, uint64_t ns, cons
 	return r < 0 ? -errno : r;
 }
 
+/* A wake-up of ours that a wait took out may have been meant for another thread: for one that went to sleep in the kernel
+ * before the set had members of ours, and hears of them only by this; or, where the taker did not sleep on the word
+ * itself, for one that does: peers have woken its epoch and will not do so again. */
+static void pass_on(struct waitset *w, int taken, bool slept)
+{
+	struct waker *k = w->waker;
+	if (taken > 0 && k && (atomic_load(&w->native_inside) || (!slept && waker_sleepers(k))))
+		waker_poke(k);
+}
+
 /* A set that is left to the kernel: there may be registrations of another process that has not heard of it yet. */
 static int kernel_wait_only(struct waitset *w, struct epoll_event *out, int max, uint64_t deadline, const sigset_t *mask)
 {
@@ -150,6 +160,7 @@ static int poll_kernel(struct waitset *w, struct epoll_event *out, int max)
 		n = all = kernel_wait(w->fd, out, max, 0, NULL);
 		if (n > 0)
 			n = strip(w, out, n, &hidden);
+		pass_on(w, all - n, false);
 	} while (all == max && n == 0 && !hidden);
 	if (hidden) {
 		bool locked = sets_lock();
@@ -209,10 +220,9 @@ static int lane_wait_once(struct waitset *w, struct epoll_event *out, int max, u
 		if (n < 0)
 			return n;
 		bool hidden = false, woken = n > 0;
+		int all = n;
 		n = strip(w, out, n, &hidden);
-		/* The wake-up may have been for a thread that went to sleep before the set had members of ours. */
-		if (woken && atomic_load(&w->native_inside))
-			waker_poke(w->waker);
+		pass_on(w, all - n, true);
 		if (hidden) {
 			bool locked = sets_lock();
 			waitset_drain_hidden(w);
@@ -259,12 +269,12 @@ static int wait_inside(struct waitset *w, struct epoll_event *out, int max, uint
 			if (n <= 0 || (!w->waker && !w->shared))
 				return errno = saved, n;
 			bool hidden = false;
+			int all = n;
 			n = strip(w, out, n, &hidden);
+			pass_on(w, all - n, false);
 			if (n)
 				return errno = saved, n;
 			/* ours alone: a member went to a lane meanwhile, or an old wake-up took the room */
-			if (w->native_inside && w->waker)
-				waker_poke(w->waker);
 		} else {
 			inside_uncount(INSIDE_SET, &w->native_inside);
 		}

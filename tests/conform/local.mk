@@ -58,6 +58,7 @@ conform_programs = \
 	tests/conform/passthrough \
 	tests/conform/poll-corners \
 	tests/conform/protocols \
+	tests/conform/pool \
 	tests/conform/queues \
 	tests/conform/quiet-leave \
 	tests/conform/resets \
