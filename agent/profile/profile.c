@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define DROP_INS_MAX 64
 #define ADMIN_DIR SYSCONFDIR "/hasten/profiles"
@@ -20,6 +21,7 @@ struct loader {
 	struct sys *vendor, *admin;
 	struct sys *opened; /* ours to close */
 	const char *vendor_dir;
+	char *own_dir; /* vendor_dir, where it is of the environment */
 	char **done; /* names that are merged already */
 	size_t n_done;
 	const char *stack[PROFILE_INCLUDE_MAX + 1];
@@ -27,12 +29,23 @@ struct loader {
 	struct error *e;
 };
 
+/* A path that a user gave is of the folder that they are in. Caller frees. */
+static char *absolute(const char *path)
+{
+	_cleanup_free_ char *here = *path == '/' ? NULL : getcwd(NULL, 0);
+	char *whole = NULL;
+
+	if (*path == '/' || !here)
+		return strdup(path);
+	return asprintf(&whole, "%s/%s", strcmp(here, "/") ? here : "", path) < 0 ? NULL : whole;
+}
+
 static int loader_open(struct sys *s, struct error *e, struct loader *ret)
 {
 	const char *dir = secure_getenv("HASTEN_PROFILE_DIR");
+	char *own = dir && *dir ? absolute(dir) : NULL;
 
-	*ret =
-	    (struct loader){.vendor = s, .admin = s, .vendor_dir = dir && *dir ? dir : place_profiles(), .e = e};
+	*ret = (struct loader){.vendor = s, .admin = s, .vendor_dir = own ? own : place_profiles(), .own_dir = own, .e = e};
 	if (sys_kind(s) == SYS_LIVE)
 		return 0;
 	int r = sys_open(NULL, &ret->opened, e);
@@ -43,6 +56,7 @@ static int loader_open(struct sys *s, struct error *e, struct loader *ret)
 static void loader_close(struct loader *l)
 {
 	sys_close(l->opened);
+	free(l->own_dir);
 	for (size_t i = 0; i < l->n_done; i++)
 		free(l->done[i]);
 	free(l->done);
@@ -403,10 +417,13 @@ int profile_load_file(struct sys *s, const char *path, struct profile *ret, stru
 	_cleanup_(loader_close) struct loader l = {0};
 	_cleanup_(profile_file_free) struct profile_file f = {0};
 	struct profile p = {0};
+	_cleanup_free_ char *whole = absolute(path);
 	int r = loader_open(s, e, &l);
 
+	if (!r && !whole)
+		r = -ENOMEM;
 	if (!r)
-		r = read_file(l.vendor, path, NULL, false, &f, e);
+		r = read_file(l.vendor, whole, NULL, false, &f, e);
 	if (!r) {
 		l.stack[l.depth++] = f.name;
 		r = merge_with_includes(&l, &f, &p);

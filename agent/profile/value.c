@@ -63,6 +63,25 @@ static bool is_word_of(const char *words, const char *text)
 	return false;
 }
 
+static bool is_ports(const char *text)
+{
+	while (isdigit((unsigned char)*text)) {
+		char *end;
+		unsigned long low = strtoul(text, &end, 10), high = low;
+
+		if (*end == '-' && isdigit((unsigned char)end[1]))
+			high = strtoul(end + 1, &end, 10);
+		if (low > high || high > UINT16_MAX)
+			return false;
+		if (!*end)
+			return true;
+		if (*end != ',')
+			return false;
+		text = end + 1;
+	}
+	return false;
+}
+
 /* What stands for ".*" goes into a path, a command or a request to the kernel. */
 static int check_open_end(const struct field *field, const char *key, struct error *e)
 {
@@ -116,8 +135,8 @@ int setting_value_check(const struct field *field, const char *key, enum setting
 			return check_expression(field, value + 1, EXPR_INT, "a number", e);
 		if (strlen(value) > TEXT_MAX)
 			return error_set(e, -E2BIG, "a value longer than %d characters", TEXT_MAX);
-		if (mode == SETTING_AT_LEAST && !strcmp(key, "sysctl." SYSCTL_PORTS) && *value && !value[strspn(value, "0123456789-,")])
-			return 0;
+		if (mode == SETTING_AT_LEAST && !strcmp(key, "sysctl." SYSCTL_PORTS))
+			return is_ports(value) ? 0 : error_set(e, -EINVAL, "\"%s\" is no list of ports as \"22,8000-8010\"", value);
 		if ((mode != SETTING_EXACT || field->type == FIELD_INTS) && !is_integers(value))
 			return error_set(e, -EINVAL, "\"%s\" is not a list of numbers, and %s", value,
 					 mode == SETTING_EXACT ? "one must stand here"

@@ -246,3 +246,33 @@ END
 	[ "$status" -eq 1 ]
 	[[ $output == 'hasten profile: no NIC "eth9"; there are: '* ]]
 }
+
+@test "files and folders that are named from where one stands" {
+	mkdir -p "$dir/here/folder"
+	printf 'schema: 1\nname: mine\nsummary: s\nsettings:\n  sysctl.vm.swappiness: {value: 1, why: w, source: s}\n' >"$dir/here/folder/mine.yaml"
+	cd "$dir/here"
+	"$hasten" profile check folder/mine.yaml | grep -qx 'folder/mine.yaml: in order, 1 settings'
+	(cd folder && "$hasten" profile check ./mine.yaml mine.yaml)
+	HASTEN_PROFILE_DIR=folder "$hasten" profile list --root "$root" | grep -q '^mine '
+	sed -i s/value:/valeu:/ folder/mine.yaml
+	run "$hasten" profile check folder/mine.yaml
+	[ "$status" = 1 ]
+	[[ $output == *"folder/mine.yaml:5: "* ]]
+}
+
+@test "reserved ports: at least is a set of ports" {
+	mkdir -p "$dir/p"
+	for value in 70000 1-2-3 5-4 a "1,,2" "" "1 2" 22, -1; do
+		printf 'schema: 1\nname: x\nsummary: s\nsettings:\n  sysctl.net.ipv4.ip_local_reserved_ports: {at-least: "%s", why: w, source: s}\n' "$value" >"$dir/p/x.yaml"
+		run "$hasten" profile check "$dir/p/x.yaml"
+		[ "$status" = 1 ] && [[ $output == *"x.yaml:5: "* ]] && [ "${#lines[@]}" = 1 ] || { echo "$value: $output"; return 1; }
+	done
+	machine alibaba-erdma-compat
+	cp -a "$root" "$dir/m"
+	echo 22,40000 >"$dir/m/proc/sys/net/ipv4/ip_local_reserved_ports"
+	"$hasten" apply erdma --root "$dir/m" >/dev/null
+	[ "$(cat "$dir/m/proc/sys/net/ipv4/ip_local_reserved_ports")" = 22,30608-30623,40000 ]
+	"$hasten" verify --root "$dir/m" >/dev/null
+	"$hasten" revert --root "$dir/m" >/dev/null
+	[ "$(cat "$dir/m/proc/sys/net/ipv4/ip_local_reserved_ports")" = 22,40000 ]
+}
