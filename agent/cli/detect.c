@@ -76,9 +76,5 @@ int cmd_detect(int argc, char **argv)
 		detect_text(stdout, &facts, target_colour(stdout));
 	facts_free(&facts);
 	sys_close(s);
-	if (fflush(stdout) || ferror(stdout)) {
-		fprintf(stderr, "hasten detect: standard output: %s\n", strerror(errno));
-		return 1;
-	}
 	return 0;
 }

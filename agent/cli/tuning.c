@@ -67,6 +67,12 @@ int tuning_open(struct tuning *t, bool writes)
 		fprintf(stderr, "%s: only root may change this machine's settings: the same again with sudo in front\n", t->command);
 		return 1;
 	}
+	/* A slip in DIR shall not leave state of ours in somebody's home. */
+	if (sys_kind(t->s) == SYS_TREE && !sys_exists(t->s, "/proc") && !sys_exists(t->s, "/sys") && !sys_exists(t->s, "/etc") &&
+	    !sys_exists(t->s, STATE_FOLDER)) {
+		fprintf(stderr, "%s: %s: nothing of a machine is there (no /proc, /sys or /etc)\n", t->command, t->target.root);
+		return EXIT_USAGE;
+	}
 	if (writes && (r = tune_recover(t->s, &recovered, &t->e)))
 		return tuning_failed(t, r);
 	if (recovered)

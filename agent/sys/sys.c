@@ -216,8 +216,8 @@ static int open_tree(struct sys *s, struct error *e)
 {
 	s->root_fd = open(s->root, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (s->root_fd < 0)
-		return error_set(e, -errno, "%s: %s; --root takes the folder of a captured or mounted machine", s->root,
-				 strerror(errno));
+		return error_set(e, -errno, "%s: %s; --root takes the folder of a captured or mounted machine%s", s->root,
+				 strerror(errno), errno == ENOTDIR ? "; unpack an archive first" : "");
 	s->kind = SYS_TREE;
 	int fd = root_open_path(s, "/", 0);
 

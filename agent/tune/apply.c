@@ -19,6 +19,21 @@ static bool will_write(const struct op *op)
 	return op->status == OP_PLANNED && !op->is_removal;
 }
 
+/* What was not written yet of the group of an operation that failed. */
+static int skip_group(struct apply *a, size_t at)
+{
+	const struct op *failed = &a->p->op[at];
+	int r = 0;
+
+	for (size_t i = 0; i < a->p->n_op && !r && failed->group; i++) {
+		struct op *op = &a->p->op[i];
+
+		if (i != at && !op->is_removal && text_same(op->group, failed->group) && (op->status == OP_CHANGED || op->status == OP_PLANNED))
+			r = op_say(op, OP_SKIPPED, "all of %s or nothing: %s failed", op->device ? op->device : op->group, failed->target);
+	}
+	return r;
+}
+
 /* The plan was made without the lock: what is there now counts. */
 static int look_again(struct apply *a)
 {
@@ -34,7 +49,9 @@ static int look_again(struct apply *a)
 		if (err == -ENOMEM)
 			return err;
 		if (err) {
-			op_say(op, op_explain(op, err), "%s: %s", op->target, strerror(-err));
+			op_say(op, op_explain(op, err), "%s: cannot be read: %s", op->target, strerror(-err));
+			if (op->status == OP_FAILED && skip_group(a, i))
+				return -ENOMEM;
 			continue;
 		}
 		free(op->current);
@@ -141,13 +158,7 @@ static int undo_group(struct apply *a, size_t at)
 			r = op_say(failed, OP_FAILED, "%s; and %s", failed->status_text ? failed->status_text : failed->target,
 				back.op[i].status_text ? back.op[i].status_text : back.op[i].id);
 	plan_free(&back);
-	for (size_t i = 0; i < a->p->n_op && !r && failed->group; i++) {
-		struct op *op = &a->p->op[i];
-
-		if (i != at && !op->is_removal && text_same(op->group, failed->group) && (op->status == OP_CHANGED || op->status == OP_PLANNED))
-			r = op_say(op, OP_SKIPPED, "all of %s or nothing: %s failed", op->device ? op->device : op->group, failed->target);
-	}
-	return r;
+	return r ? r : skip_group(a, at);
 }
 
 /* What else of the device is another value now: a channel change makes new queues and loses what hung on the old ones. */

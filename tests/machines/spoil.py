@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Copies trees and spoils some of each: junk, huge numbers and files, loops, pipes, folders in place of files and the other way
-round. hasten detect must answer, or say in one line why not, within ten seconds.
+round. hasten detect and check must answer, or say in one line why not, within ten seconds; apply changes what it can or says why not,
+and after revert the tree is as it was.
 
     tests/machines/spoil.py HASTEN WORK SEEDS ROOT...
 """
@@ -64,22 +65,68 @@ def spoilt(source, to, seed):
                     f.write(b"1500\n")
 
 
+def run(to, *command):
+    """The process that ended, or what is wrong with how it did."""
+    try:
+        out = subprocess.run([hasten, *command, "--root", to], capture_output=True, timeout=10)
+    except subprocess.TimeoutExpired:
+        return None, "no answer in ten seconds"
+    fault = None
+    if out.returncode not in (0, 1, 2, 3, 64):
+        fault = "status %d: %r" % (out.returncode, out.stderr[:500])
+    elif out.stderr.count(b"\n") > 1 or (out.stderr and not out.returncode):
+        fault = "status %d and not one line: %r" % (out.returncode, out.stderr[:2000])
+    elif any(b < 32 and b != 10 or b == 127 for b in out.stdout + out.stderr):
+        fault = "control characters: %r %r" % (out.stdout[:2000], out.stderr)
+    elif "--json" in command:
+        document = json.loads(out.stdout)
+        empty = b"nothing of a machine" in out.stderr
+        if (document["id"] == "hasten.error") != bool(out.stderr) and not empty:
+            fault = "status %d, said %r and printed %s" % (out.returncode, out.stderr, document["id"])
+    elif out.returncode and not out.stdout and not out.stderr:
+        fault = "status %d without a word" % out.returncode
+    return out, fault and " ".join(command) + ": " + fault
+
+
+# What the kernel works out of a setting (of all nodes together, too): junk in it does not outlive the setting's change and return.
+WORKED_OUT = {b"effective_affinity", b"effective_affinity_list", b"smp_affinity", b"free_hugepages", b"surplus_hugepages", b"meminfo"}
+
+
+def state(root):
+    seen = {}
+    for folder, folders, files in os.walk(os.fsencode(root)):
+        for name in folders + [n for n in files if n not in WORKED_OUT and not (n == b"nr_hugepages" and b"/node/" not in folder)]:
+            path = os.path.join(folder, name)
+            s = os.lstat(path)
+            what = os.readlink(path) if os.path.islink(path) else None
+            if os.path.isfile(path) and not os.path.islink(path):
+                with open(path, "rb") as f:
+                    what = (s.st_size, f.read(1 << 17))
+            seen[path] = (s.st_mode, what)
+    return seen
+
+
 def check(to):
     """What is wrong with the answers, or None."""
-    for form in (["--json"], []):
-        try:
-            out = subprocess.run([hasten, "detect", "--root", to] + form, capture_output=True, timeout=10)
-        except subprocess.TimeoutExpired:
-            return "no answer in ten seconds"
-        if out.returncode in (1, 64):
-            if out.stderr.count(b"\n") != 1 or out.stdout:
-                return "status %d and not one line: %r" % (out.returncode, out.stderr)
-        elif out.returncode:
-            return "status %d: %r" % (out.returncode, out.stderr[:500])
-        elif form:
-            json.loads(out.stdout)
-        elif any(b < 32 and b != 10 for b in out.stdout):
-            return "control characters: %r" % out.stdout
+    for command in (["detect", "--json"], ["detect"], ["check", "--json"], ["check"]):
+        fault = run(to, *command)[1]
+        if fault:
+            return fault
+    before = state(to)
+    for command in (["plan", "packet-rate", "latency", "erdma", "dpdk", "-d"], ["apply", "packet-rate", "latency", "erdma", "dpdk", "-d"],
+                    ["status"], ["verify"], ["revert", "-d", "--json"]):
+        out, fault = run(to, *command)
+        if fault:
+            return fault
+        if command[0] == "plan" and state(to) != before:
+            return "plan changed something"
+    if not out.returncode:
+        after = state(to)
+        changed = [p for p in sorted(set(before) | set(after)) if before.get(p) != after.get(p)]
+        if changed:
+            return "after revert %d files differ: %r" % (len(changed), [(p[len(to):], before.get(p), after.get(p)) for p in changed[:2]])
+    elif not out.stderr and all(o["status"] not in ("drift", "failed", "denied", "pending-consent") for o in json.loads(out.stdout)["operations"]):
+        return "revert: status %d for nothing" % out.returncode
     return None
 
 

@@ -32,6 +32,7 @@ static struct kernel { /* shared with the children that die */
 	int fail_with;
 	char refuse[24];                  /* writes to this key fail */
 	int refuse_with;
+	char unreadable[24];              /* reads of this key fail */
 } *k;
 
 static struct cell *cell(const char *key)
@@ -61,6 +62,8 @@ static int fake_read(struct sys *s, const struct op *op, char **ret)
 {
 	const char *value = get(op->key);
 
+	if (!strcmp(op->key, k->unreadable))
+		return -EINVAL;
 	if (!value && !strcmp(op->step->name, "sysctl"))
 		return -ENOENT;
 	*ret = value ? strdup(value) : NULL;
@@ -127,7 +130,7 @@ static int fake_plan_of(const struct step *step, const char *name, const struct 
 				.group = dup_text(v->target ? v->target : v->source)};
 			op->desired = strdup(strcmp(name, "irq") ? v->value : value);
 			op->effect = nic && strcmp(name, "irq") ? nic->family->change[ETH_CHANNELS] : (struct nic_change){.effect = EFFECT_NONE};
-			if (step->read(NULL, op, &op->current))
+			if (step->read(NULL, op, &op->current) == -ENOENT)
 				op->status = OP_UNSUPPORTED;
 		}
 	}
@@ -483,6 +486,25 @@ static void test_managed_interrupt_is_no_failure(void **state)
 	drop(apply(NIC_SET, NULL));
 	assert_int_equal(k->writes, writes);
 	k->refuse[0] = 0;
+	assert_true(all(revert(false), OP_REVERTED));
+	check_originals();
+	assert_true(state_gone());
+}
+
+/* Without its original a channel change could not be undone. */
+static void test_unreadable_stops_its_group(void **state)
+{
+	struct plan p;
+
+	strcpy(k->unreadable, "irq-0");
+	p = apply(SET({"sysctl.a", "2"}, {"nic.channels.combined", "4", true}, {"nic.irq.cpus", "1 2 3 4", true}), NULL);
+	assert_int_equal(status_of(&p, "irq/eth1irq-0"), OP_FAILED);
+	assert_int_equal(status_of(&p, "channels/eth1combined"), OP_SKIPPED);
+	assert_int_equal(status_of(&p, "irq/eth1irq-3"), OP_SKIPPED);
+	assert_int_equal(status_of(&p, "sysctl/a"), OP_CHANGED);
+	assert_int_equal(k->writes, 1);
+	plan_free(&p);
+	k->unreadable[0] = 0;
 	assert_true(all(revert(false), OP_REVERTED));
 	check_originals();
 	assert_true(state_gone());
@@ -931,6 +953,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_group_is_all_or_nothing, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_managed_interrupt_is_no_failure, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_managed_interrupt_alone, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_unreadable_stops_its_group, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_deaf_setting_fails, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_third_party, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_third_party_on_a_nic, setup, teardown),

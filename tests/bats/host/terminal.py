@@ -14,11 +14,13 @@ if pid == 0:
     os.execvp(sys.argv[2], sys.argv[2:])
 fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, int(sys.argv[1]), 0, 0))
 os.write(go, b"x")
+arrived = b""
 while True:
     try:
         data = os.read(terminal, 65536)
     except OSError:  # EIO: its last process is gone
         break
-    sys.stdout.buffer.write(data.replace(b"\r\n", b"\n"))
+    arrived += data
+sys.stdout.buffer.write(arrived.replace(b"\r\n", b"\n"))
 sys.stdout.flush()
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
