@@ -103,7 +103,7 @@ install_missing() {
 		iproute2 procps util-linux curl python3-minimal python3) missing=()
 	[[ $'\n'$chosen$'\n' != *$'\n'servers$'\n'* ]] ||
 		wanted+=(redis-server redis-tools memcached nginx-light wrk postgresql openssl haproxy iperf3 sockperf wget openssh-server
-			openssh-client rsync nodejs erlang-base mariadb-server-core mariadb-client-core)
+			openssh-client rsync nodejs erlang-base mariadb-server-core mariadb-client-core bubblewrap systemd-container)
 	[[ $'\n'$chosen$'\n' != *$'\n'check$'\n'* ]] || wanted+=(redis-server redis-tools shellcheck man-db
 		python3-jsonschema hwloc-nox bzip2 strace libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4 libfaketime)
 	[[ $'\n'$chosen$'\n' != *$'\n'host_sanitized$'\n'* ]] || wanted+=(hwloc-nox openssl python3-jsonschema)

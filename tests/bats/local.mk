@@ -11,7 +11,7 @@ endif
 EXTRA_DIST += tests/bats/common.bash tests/bats/talk.py \
 	tests/bats/servers/cluster.bats tests/bats/servers/fallback.bats tests/bats/servers/memcached.bats \
 	tests/bats/servers/postgresql.bats tests/bats/servers/redis.bats tests/bats/servers/web.bats
-EXTRA_DIST += tests/soak/servers tests/bats/servers/haproxy.bats tests/bats/servers/transfer.bats tests/bats/servers/ssh.bats tests/bats/servers/mariadb.bats tests/bats/servers/echo.bats \
+EXTRA_DIST += tests/soak/servers tests/bats/servers/haproxy.bats tests/bats/servers/transfer.bats tests/bats/servers/ssh.bats tests/bats/servers/mariadb.bats tests/bats/servers/container.bats tests/bats/servers/echo.bats \
 	tests/bats/servers/echo.py tests/bats/servers/echo.js tests/bats/servers/echo_client.js tests/bats/servers/Echo.java tests/bats/servers/echo.erl \
 	tests/bats/servers/nginx.bats tests/bats/servers/get.py \
 	tests/bats/servers/redis.py tests/bats/servers/memcached.py

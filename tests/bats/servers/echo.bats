@@ -30,10 +30,10 @@ python() { # both|server|client|neither
 	start "$server" python3 "$BATS_TEST_DIRNAME/echo.py" serve threads "$second"
 	wait_port "$port"
 	wait_port "$second"
-	ask asyncio "$port" 50 "$(seconds 1)"
-	ask asyncio "$second" 20 "$(seconds 1)"
-	ask threads "$port" 8 "$(seconds 1)"
-	[ "$1" != both ] || ask files "$second" 8 "$(seconds 1)"
+	ask asyncio "$port" 50 $(($(seconds 4) / 4))
+	ask asyncio "$second" 20 $(($(seconds 4) / 4))
+	ask threads "$port" 8 $(($(seconds 4) / 4))
+	[ "$1" != both ] || ask files "$second" 8 $(($(seconds 4) / 4))
 	stop_all
 	by_lane "$1" 50
 }
@@ -57,12 +57,12 @@ javascript() { # both|server|client|neither
 	start "$server" node "$BATS_TEST_DIRNAME/echo.js" "$port" "$second"
 	wait_port "$port"
 	wait_port "$second"
-	run under "$client" timeout $(($(seconds 1) + 60)) node "$BATS_TEST_DIRNAME/echo_client.js" "$port" "$second" "$(seconds 1)"
+	run under "$client" timeout $(($(seconds 2) / 2 + 60)) node "$BATS_TEST_DIRNAME/echo_client.js" "$port" "$second" $(($(seconds 2) / 2))
 	echo "$output"
 	[ "$status" -eq 0 ]
 	[[ $output == *" bytes each way compared" ]]
 	figure "node: $output"
-	ask asyncio "$port" 20 "$(seconds 1)"
+	ask asyncio "$port" 20 $(($(seconds 2) / 2))
 	stop_all
 	by_lane "$1" 50
 }
@@ -87,8 +87,8 @@ jvm() { # both|server|client|neither
 	start "$server" java -cp "$dir" Echo "$port" "$second"
 	wait_port "$port"
 	wait_port "$second"
-	ask threads "$port" 8 "$(seconds 1)"
-	ask asyncio "$second" 20 "$(seconds 1)"
+	ask threads "$port" 8 $(($(seconds 2) / 2))
+	ask asyncio "$second" 20 $(($(seconds 2) / 2))
 	stop_all
 	by_lane "$1" 50
 }
@@ -111,8 +111,8 @@ erlang() { # both|server|client|neither
 	ends "$1"
 	start "$server" escript "$BATS_TEST_DIRNAME/echo.erl" "$port"
 	wait_port "$port"
-	ask asyncio "$port" 20 "$(seconds 1)"
-	ask threads "$port" 8 "$(seconds 1)"
+	ask asyncio "$port" 20 $(($(seconds 2) / 2))
+	ask threads "$port" 8 $(($(seconds 2) / 2))
 	stop_all
 	by_lane "$1" 50
 }
