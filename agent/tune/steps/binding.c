@@ -273,6 +273,12 @@ static int write_binding(struct sys *s, const struct op *op, const char *value)
 		return rebind(s, op->key, NULL, "");
 	_cleanup_(bound_free) struct bound b = {};
 	int r = bound_parse(value, &b);
+	/* No driver and no override: the original that a boot took before udev had loaded the card's module. What the kernel would have made of
+	 * it is what it gets back; a card that no driver wants stays without. */
+	if (!r && strcmp(b.driver, "none") == 0 && !*b.override) {
+		r = rebind(s, op->key, NULL, "");
+		return r == -ENXIO ? 0 : r;
+	}
 	return r ?: rebind(s, op->key, b.driver, b.override);
 }
 
@@ -280,8 +286,10 @@ static bool same(const struct op *op, const char *a, const char *b)
 {
 	if (!a || !b)
 		return false;
-	if (strcmp(b, "kernel") != 0)
-		return strcmp(a, b) == 0;
+	if (strcmp(a, b) == 0)
+		return true;
+	if (strcmp(b, "kernel") != 0 && strcmp(b, "none") != 0)
+		return false;
 	_cleanup_(bound_free) struct bound now = {};
 	return bound_parse(a, &now) == 0 && strcmp(now.driver, "none") != 0 && !is_user_driver(now.driver) &&
 	       !*now.override;
