@@ -80,6 +80,8 @@ say() {
 install_packages() {
 	local -a packages=("$@")
 	local policy=/usr/sbin/policy-rc.d ours=0 try
+	# Nor does a machine that had no ssh server get one at its next boot: Debian's own switch for that.
+	[[ " $* " != *" openssh-server "* ]] || { mkdir -p /etc/ssh && : >/etc/ssh/sshd_not_to_be_run; }
 	if [ ! -e $policy ]; then
 		printf '#!/bin/sh\nexit 101\n' >$policy && chmod 755 $policy && ours=1
 	fi
