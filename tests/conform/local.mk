@@ -1,6 +1,7 @@
 # Plain socket programs that run native and preloaded, and the driver that compares (tests/conform/run).
 conform_programs = \
 	tests/conform/accepting \
+	tests/conform/activated \
 	tests/conform/ancillary \
 	tests/conform/by-name \
 	tests/conform/calls \
@@ -33,6 +34,7 @@ conform_programs = \
 	tests/conform/fortified \
 	tests/conform/halfclose \
 	tests/conform/handover \
+	tests/conform/huge-limits \
 	tests/conform/idle \
 	tests/conform/images \
 	tests/conform/inherited \
