@@ -66,7 +66,7 @@ static void states(int c, int s)
 	each_mask(s, "idle again");
 	set_nonblocking(s, true);
 	size_t n = 0;
-	for (int i = 0; i < 3; nap(3), i++)
+	for (int i = 0; i < 3; nap(20), i++) /* acknowledgements that come late make room */
 		for (ssize_t k; (k = send(s, big, sizeof(big), 0)) > 0; n += (size_t)k)
 			i = 0;
 	each_mask(s, "full");

@@ -22,9 +22,8 @@ static const char *what(ssize_t k)
 static void tell(const char *who, int fd)
 {
 	printf(" %s:", who);
-	ready(fd, POLLIN, 500);
-	nap(1);
 	for (int i = 0; i < 3; i++) {
+		ready(fd, POLLIN, 500);
 		errno = 0;
 		ssize_t k = recv(fd, b, sizeof(b), MSG_DONTWAIT);
 		printf(" %s", what(k));
