@@ -99,6 +99,7 @@ tests_conform_fortified_CFLAGS = $(AM_CFLAGS) -O2 -U_FORTIFY_SOURCE -D_FORTIFY_S
 tests_conform_filter_CFLAGS = -O1 -ffreestanding -fno-stack-protector -fno-pie
 tests_conform_filter_LDFLAGS = -nostdlib -all-static -no-pie -Wl,-z,noexecstack
 EXTRA_PROGRAMS += tests/conform/filter
+CLEANFILES += tests/conform/filter$(EXEEXT)
 EXTRA_tests_conform_outside_DEPENDENCIES = tests/conform/filter$(EXEEXT)
 
 conform-programs: $(conform_programs) libhasten.la

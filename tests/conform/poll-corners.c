@@ -164,7 +164,7 @@ static void closed_meanwhile(int c)
 	closing = dup(s2);
 	struct pollfd p[2] = {{closing, POLLIN, 0}, {c, POLLIN, 0}};
 	CHECK(!pthread_create(&t, NULL, close_it, NULL), "thread");
-	CHECK(poll(p, 2, 40) == 1 && p[0].revents == POLLNVAL, "a copy that was closed meanwhile: %x", p[0].revents);
+	CHECK(poll(p, 2, 250) == 1 && p[0].revents == POLLNVAL, "a copy that was closed meanwhile: %x", p[0].revents);
 	pthread_join(t, NULL);
 	CHECK(poll(p, 2, 0) == 1 && p[0].revents == POLLNVAL, "closed");
 	still_works(c2, s2);
