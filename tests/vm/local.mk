@@ -5,5 +5,6 @@ EXTRA_DIST += tests/vm/cases/boot.bats \
 	tests/vm/cases/enable.bats \
 	tests/vm/cases/install.bats \
 	tests/vm/cases/network.bats \
+	tests/vm/cases/readme.bats \
 	tests/vm/cases/tune.bats \
 	tests/vm/cases/vfio.bats
