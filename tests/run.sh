@@ -210,7 +210,7 @@ group_suites() {
 
 group_servers() {
 	cd "$work/build" && top_srcdir=$work/source top_builddir=$work/build \
-		alone bats --tap --timing "$work/source"/tests/bats/servers/*.bats
+		alone env TMPDIR=/dev/shm bats --tap --timing "$work/source"/tests/bats/servers/*.bats
 }
 
 group_host() {

@@ -31,7 +31,7 @@ python() { # both|server|client|neither
 	wait_port "$port"
 	wait_port "$second"
 	ask asyncio "$port" 50 $(($(seconds 4) / 4))
-	ask asyncio "$second" 20 $(($(seconds 4) / 4))
+	[ "$1" != both ] || ask asyncio "$second" 20 $(($(seconds 4) / 4))
 	ask threads "$port" 8 $(($(seconds 4) / 4))
 	[ "$1" != both ] || ask files "$second" 8 $(($(seconds 4) / 4))
 	stop_all

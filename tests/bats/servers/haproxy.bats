@@ -88,21 +88,21 @@ answered() {
 }
 
 @test "HAProxy: it and its upstream accelerated" {
-	traffic server 2
+	traffic server 1
 	answered
 	stop_all
 	by_lane both 20
 }
 
 @test "HAProxy: the client accelerated" {
-	traffic client 2
+	traffic client 1
 	answered
 	stop_all
 	by_lane client
 }
 
 @test "HAProxy: neither accelerated" {
-	traffic neither 2
+	traffic neither 1
 	answered
 	stop_all
 	by_lane neither

@@ -94,7 +94,7 @@ traffic() {
 	ends "$1"
 	nginx_start "$server" back "$upstream"
 	nginx_start "$server" front "$port"
-	ask "$client" 2 "http://127.0.0.1:$port" "https://127.0.0.1:$secure" "http://127.0.0.1:$port/mixed" "https://127.0.0.1:$secure/whole"
+	ask "$client" 1 "http://127.0.0.1:$port" "https://127.0.0.1:$secure" "http://127.0.0.1:$port/mixed" "https://127.0.0.1:$secure/whole"
 	answered
 }
 
