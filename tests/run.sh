@@ -35,6 +35,7 @@ skipped. Exit status: 0 all passed, 1 something failed, 64 wrong usage.
 
 $(groups | sed -E 's/^([^|]*)\|[^|]*\|(.*)/  \1\t\2/' | expand -t 14)
 
+  --except FILTER  not the groups whose name matches this
   --list      print the names of the groups
   --keep      keep the temporary folder; it is kept anyway where something failed
   --no-install  do not install anything; what is missing fails or is skipped by name
@@ -44,11 +45,16 @@ Without root nothing can be installed, and tests that need name spaces or other 
 END
 }
 
-filter=. keep=0 install=1
+filter=. except='^$' keep=0 install=1
 while [ $# -gt 0 ]; do
 	case $1 in
 	--list) groups | cut -d'|' -f1; exit 0 ;;
 	--keep) keep=1 ;;
+	--except)
+		except=${2:-}
+		[ -n "$except" ] || { usage >&2; exit 64; }
+		shift
+		;;
 	--no-install) install=0 ;;
 	-h | --help) usage; exit 0 ;;
 	-*) usage >&2; exit 64 ;;
@@ -56,7 +62,7 @@ while [ $# -gt 0 ]; do
 	esac
 	shift
 done
-chosen=$(groups | cut -d'|' -f1 | grep -E -- "$filter")
+chosen=$(groups | cut -d'|' -f1 | grep -E -- "$filter" | grep -vE -- "$except")
 if [ -z "$chosen" ]; then
 	echo "tests/run.sh: no group matches \"$filter\"; there are: $(groups | cut -d'|' -f1 | tr '\n' ' ')" >&2
 	exit 64
