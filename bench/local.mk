@@ -6,4 +6,4 @@ bench_crr_SOURCES = bench/crr.c $(BENCH_SHARED)
 bench_stream_SOURCES = bench/stream.c $(BENCH_SHARED)
 bench_idle_SOURCES = bench/idle.c $(BENCH_SHARED)
 bench_plainfd_SOURCES = bench/plainfd.c $(BENCH_SHARED)
-EXTRA_DIST += bench/run.sh bench/RESULTS.md
+EXTRA_DIST += bench/run.sh bench/RESULTS.md bench/redis.svg
