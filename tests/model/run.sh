@@ -169,6 +169,8 @@ without wake OWNWORD -DONE -DCHILD -DI0=2
 for rule in LEAVE PASSON; do
 	without wake $rule -DBUSY -DI2=0 -DI0=2
 done
+sound wake -DONE -DPEEP
+without wake PASSPEEK -DONE -DPEEP
 sound wake -DFORKED
 sound wake -DFORKED -DI0=2
 without wake BELL -DFORKED

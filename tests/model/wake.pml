@@ -3,6 +3,7 @@
  * each with a connection of its own. TSO store buffers of the wakers (position, then ready bit) and of the epoch word.
  * FORKED: A and B are processes of one family that share the socket on which the word's descriptor comes, and T1 is a process
  * that takes the word over when T0 has ended, with a descriptor of its own.
+ * PEEP: a further thread looks into the set without waiting, takes what wake-up there is, and returns to its program.
  * JOIN is the other way than LEAVE: a thread that joins sleepers changes the epoch. STOP halts all of A at any step. BUSY: T0 returns to its program with one event and never comes back. */
 #ifdef ALLFIX
 #define FIX_AFTER      /* the wake-up write comes first, the remembering after it */
@@ -18,6 +19,7 @@
 #define FIX_BELL       /* who has not got the word's descriptor wakes all words of the family */
 #define FIX_INCARNATION /* a descriptor of the word's last owner counts as none */
 #define FIX_PASSON     /* who leaves ready connections behind wakes the threads that sleep */
+#define FIX_PASSPEEK   /* who takes a wake-up without having slept on the word wakes the threads that sleep */
 #endif
 #define ANY (rdy[0] || rdy[1] || rdy[2])
 #define NOBUF 255
@@ -179,6 +181,24 @@ proctype T(byte me) {
      fi
   od
 }
+#ifdef PEEP
+active proctype Peep() {
+  byte n;
+  do
+  :: n < 2 -> n++;
+     if
+     :: atomic { latch[0] -> latch[0] = 0 };
+#ifdef FIX_PASSPEEK
+        if :: cnt > 0 -> latch[0] = 1 :: else fi
+#else
+        skip
+#endif
+     :: true
+     fi
+  :: break
+  od
+}
+#endif
 #ifdef CHILD
 /* a forked child that waits on the inherited waitset sleeps and wakes by itself */
 active proctype Child() {
