@@ -31,6 +31,8 @@
 #define CONNS            16384u
 #define WINDOW           16u   /* entries that one key may stand in */
 #define OTHERS_MAX       32    /* other users' registries looked at */
+#define NAMES_FEW        1000u /* in the folder: it is read again as soon as it has changed */
+#define NAMES_MOST       20000u
 
 enum entry_state { ENTRY_FREE = 0, ENTRY_BUSY = 1, ENTRY_VALID = 2 };
 
@@ -74,6 +76,7 @@ static struct {
 } others[OTHERS_MAX];
 static int n_others;
 static struct timespec others_seen;
+static time_t others_due; /* the folder is not read again before */
 pthread_mutex_t registry_others_lock = PTHREAD_MUTEX_INITIALIZER; /* others; held for system calls on files only */
 
 uint64_t random64(void)
@@ -156,9 +159,9 @@ static int32_t own_pid(void)
 	return pid;
 }
 
-static void own_name(char *ret, size_t size)
+static void file_name(char *ret, size_t size, unsigned user)
 {
-	snprintf(ret, size, "%s/reg%d-%u-%llx", dir, REGISTRY_VERSION, geteuid(), (unsigned long long)netns);
+	snprintf(ret, size, "reg%d-%u-%llx", REGISTRY_VERSION, user, (unsigned long long)netns);
 }
 
 uint64_t registry_netns(void)
@@ -177,6 +180,7 @@ void registry_close(void)
 	failed = 0;
 	dir[0] = 0;
 	others_seen.tv_nsec = -1;
+	others_due = 0;
 	own_unlock(&registry_others_lock);
 }
 
@@ -200,8 +204,9 @@ int registry_open(int fd)
 		return failed = -ENOENT;
 	if (!file_size_allowed(sizeof(struct registry)))
 		return failed = -EFBIG;
-	char path[128];
-	own_name(path, sizeof(path));
+	char path[128], name[56];
+	file_name(name, sizeof(name), geteuid());
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
 	int file = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
 	if (file < 0)
 		return failed = -errno;
@@ -238,6 +243,9 @@ int registry_open(int fd)
 static void refresh_others(void)
 {
 	struct stat st;
+	struct timespec at;
+	if (others_due && clock_gettime(CLOCK_MONOTONIC, &at) == 0 && at.tv_sec < others_due)
+		return;
 	if (stat(dir, &st) < 0 || (st.st_mtim.tv_sec == others_seen.tv_sec && st.st_mtim.tv_nsec == others_seen.tv_nsec))
 		return;
 	others_seen = st.st_mtim;
@@ -247,12 +255,17 @@ static void refresh_others(void)
 	DIR *d = opendir(dir);
 	if (!d)
 		return;
-	for (struct dirent *e; (e = readdir(d)) && n_others < OTHERS_MAX;) {
-		char *end;
-		if (strncmp(e->d_name, "reg", 3) || strtoul(e->d_name + 3, &end, 10) != REGISTRY_VERSION || *end != '-')
+	unsigned seen = 0;
+	for (struct dirent *e; (e = readdir(d)) && n_others < OTHERS_MAX && seen < NAMES_MOST; seen++) {
+		const char *number = strchr(e->d_name, '-');
+		if (strncmp(e->d_name, "reg", 3) || !number)
 			continue;
-		unsigned long theirs = strtoul(end + 1, &end, 10);
-		if (theirs == uid || *end != '-' || strtoull(end + 1, &end, 16) != netns || *end)
+		/* One file a user: letter by letter the name that it has, or one user takes the places of all others with names
+		 * that mean the same. */
+		unsigned long theirs = strtoul(number + 1, NULL, 10);
+		char name[56];
+		file_name(name, sizeof(name), theirs);
+		if (theirs == uid || strcmp(e->d_name, name))
 			continue;
 		int file = openat(dirfd(d), e->d_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
 		if (file < 0)
@@ -265,6 +278,11 @@ static void refresh_others(void)
 		others[n_others++].uid = theirs;
 	}
 	closedir(d);
+	/* Everybody may write to the folder: who fills it with names, or changes it all the time, must not have others read it
+	 * at each of their connections. What is short is read as often as it changes. */
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	others_due = seen > NAMES_FEW ? now.tv_sec + 1 + seen / NAMES_FEW : 0;
 }
 
 static uint32_t hash(const struct state_addr *a, bool with_ip)

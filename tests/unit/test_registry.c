@@ -294,6 +294,42 @@ static void test_other_users(void **state)
 	assert_false(registry_find(&c, &a, &hit));
 }
 
+/* One user with many names for the same user keeps nobody else out. */
+static void test_names_that_mean_the_same(void **state)
+{
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	struct state_addr s = addr(LOOP, 90);
+	char other[PATH_MAX];
+	assert_int_equal(chmod(dir, 01777), 0);
+	find_name(0);
+	const char *version = strrchr(file, '/') + 1, *netns = strrchr(file, '-') + 1;
+	int digits = strcspn(version, "-");
+	static const char *const forms[] = {"%0*d", "+%0*d", " %0*d"};
+	for (int i = 0; i < 60; i++) {
+		char user[40];
+		snprintf(user, sizeof(user), forms[i % 3], 6 + i / 3, 12346);
+		snprintf(other, sizeof(other), "%s/%.*s-%s-%s", dir, digits, version, user, netns);
+		int fd = open(other, O_WRONLY | O_CREAT, 0644);
+		assert_true(fd >= 0);
+		assert_int_equal(fchown(fd, 12346, 12346), 0);
+		close(fd);
+	}
+	pid_t pid = fork();
+	if (pid == 0) {
+		if (setresuid(12345, 12345, 12345) < 0 || registry_open(sock) < 0)
+			real._exit(1);
+		registry_listen(&s);
+		real._exit(0);
+	}
+	int status;
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(registry_open(sock), 0);
+	assert_true(registry_listed(&s));
+}
+
 static void test_identity(void **state)
 {
 	(void)state;
@@ -319,6 +355,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_wrong_owner, begin, end),
 		cmocka_unit_test_setup_teardown(test_folders, begin, end),
 		cmocka_unit_test_setup_teardown(test_other_users, begin, end),
+		cmocka_unit_test_setup_teardown(test_names_that_mean_the_same, begin, end),
 		cmocka_unit_test_setup_teardown(test_identity, begin, end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
