@@ -23,8 +23,23 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#ifndef SO_NETNS_COOKIE
+#define SO_NETNS_COOKIE 71
+#endif
+
+/* Before Linux 5.14 sockets have no such cookie: then nobody but root can have got one that is not his own user's. */
+static bool same_netns(int a, int b)
+{
+	uint64_t theirs, ours;
+	socklen_t len = sizeof(theirs);
+	if (real.getsockopt(a, SOL_SOCKET, SO_NETNS_COOKIE, &theirs, &len) < 0 ||
+	    real.getsockopt(b, SOL_SOCKET, SO_NETNS_COOKIE, &ours, &len) < 0)
+		return geteuid() != 0;
+	return theirs == ours;
+}
+
 /* A copy of the other end's socket, -1 where it cannot be had (gone, other user, Yama). */
-static int writers_socket(struct slot *t)
+static int writers_socket(struct slot *t, int ours)
 {
 	struct link_end *end = &slot_lane(t)->end[t->side ^ 1];
 	int pid = atomic_load(&end->pid), their_fd = atomic_load(&end->fd), fd = -1;
@@ -38,8 +53,10 @@ static int writers_socket(struct slot *t)
 		real.close(pidfd);
 	}
 	struct state_addr local, peer;
-	/* fd and pid are hints that the peer wrote: the names say whether it is the socket */
-	if (fd >= 0 && (sock_addrs(fd, &local, &peer) < 0 || !addr_equal(&local, &t->peer) || !addr_equal(&peer, &t->local))) {
+	/* fd and pid are hints that the peer wrote: the names say whether it is the socket, and the name space whose. Root may
+	 * take any process's sockets, and in another name space the same names belong to somebody else's connection. */
+	if (fd >= 0 && (sock_addrs(fd, &local, &peer) < 0 || !addr_equal(&local, &t->peer) || !addr_equal(&peer, &t->local) ||
+			!same_netns(fd, ours))) {
 		real.close(fd);
 		fd = -1;
 	}
@@ -156,7 +173,7 @@ static int move(struct slot *t, int fd, uint32_t gen, struct ahead a)
 	uint8_t *buf = MAP_FAILED;
 	if (real.ioctl(fd, SIOCINQ, &queued) < 0 || (uint64_t)queued < a.kernel + a.marker)
 		return -EBUSY; /* not here yet */
-	int theirs = writers_socket(t);
+	int theirs = writers_socket(t, fd);
 	if (theirs < 0)
 		return -EBUSY;
 	buf = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -106,6 +106,11 @@ TESTS += tests/unit/knocks
 tests_unit_knocks_SOURCES = tests/unit/knocks.c
 tests_unit_knocks_LDADD = tests/unit/libinside.la
 
+check_PROGRAMS += tests/unit/namesakes
+TESTS += tests/unit/namesakes
+tests_unit_namesakes_SOURCES = tests/unit/namesakes.c
+tests_unit_namesakes_LDADD = tests/unit/libinside.la
+
 check_PROGRAMS += tests/unit/family_ends
 TESTS += tests/unit/family_ends
 tests_unit_family_ends_SOURCES = tests/unit/family_ends.c
