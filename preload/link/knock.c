@@ -11,12 +11,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
@@ -136,11 +138,14 @@ static int receive_message(int fd, struct link_msg *m, int *fds, int flags)
 	return n;
 }
 
+/* Of ordinary pages: a file of huge pages can be sealed too, and faults with SIGBUS when none is free. */
 static bool sealed(int fd, uint64_t size)
 {
 	struct stat st;
+	struct statfs fs;
 	int seals = real.fcntl(fd, F_GET_SEALS);
-	return seals >= 0 && (seals & SEALS) == SEALS && fstat(fd, &st) == 0 && (uint64_t)st.st_size == size;
+	return seals >= 0 && (seals & SEALS) == SEALS && fstat(fd, &st) == 0 && (uint64_t)st.st_size == size && fstatfs(fd, &fs) == 0 &&
+	       fs.f_type == TMPFS_MAGIC;
 }
 
 static void message(struct link_msg *m, enum link_msg_kind kind, uint64_t to)
