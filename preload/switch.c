@@ -229,7 +229,7 @@ void switch_look(struct sock *s)
 	/* An acceptor of our own user marks the entry as it knocks. One of another user cannot write there, and who listens
 	 * does not tell who accepts: servers give root's rights up in between. Before the 4th call nobody has offered. */
 	if (registry_knocked(s->entry) ||
-	    ((calls & (calls - 1)) == 0 && calls <= 64 && (calls >= 4 || options.promote == PROMOTE_EAGER)))
+	    ((calls & (calls - 1)) == 0 && calls >= 4 && calls <= 64))
 		link_look();
 	for (struct link *l = links; l; l = l->next) {
 		if (l->side != 1 || l->dead || l->inherited)
