@@ -301,7 +301,7 @@ run_group() { # NAME LIMIT
 	fi
 	say "$name ..."
 	# bash -c in between: timeout runs a program, not a function.
-	timeout -k 10 "$limit" bash -c "group_$name" >"$log" 2>&1
+	timeout -k 10 "$limit" bash -c "group_$name" </dev/null >"$log" 2>&1
 	status=$?
 	read -r p f s < <(count "$log")
 	case $name in
