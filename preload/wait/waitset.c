@@ -228,13 +228,19 @@ static int ctl_add(struct waitset *w, struct interest *i, int fd, struct sock *s
 		interest_enqueue(i);
 		return 0;
 	}
-	if (real.epoll_ctl(w->fd, EPOLL_CTL_ADD, i ? i->number : fd, event) < 0)
+	/* What is on a lane already goes past the kernel's set: there a one-shot event of the moment could be another thread's
+	 * before the registration has moved, and be reported twice. */
+	bool straight = (sock_on_lane(s) || (event->events & EPOLLET && sock_watched(s))) && !w->shared && !set_foreign(w) &&
+			waitset_equip(w);
+	if (straight && event->events & EPOLLEXCLUSIVE && event->events & ~BESIDE_EXCLUSIVE)
+		return -EINVAL;
+	if (!straight && real.epoll_ctl(w->fd, EPOLL_CTL_ADD, i ? i->number : fd, event) < 0)
 		return -errno;
 	if (!i) {
 		i = interest_new();
 		if (!i) {
 			s->slot ? (void)(s->slot->never = REASON_NO_MEMORY) : sock_plain(s, REASON_NO_MEMORY);
-			return 0;
+			return straight && real.epoll_ctl(w->fd, EPOLL_CTL_ADD, fd, event) < 0 ? -errno : 0;
 		}
 		i->set = w;
 		i->sock = s;
@@ -246,7 +252,21 @@ static int ctl_add(struct waitset *w, struct interest *i, int fd, struct sock *s
 	i->fresh = ~0u;
 	i->events = event->events;
 	i->data = event->data;
+	i->absent = straight;
 	interest_follow(i, false);
+	if (straight && i->hidden) {
+		i->disabled = 0;
+		interest_enqueue(i);
+		if (!alone() && w->waker)
+			waker_poke(w->waker);
+	} else if (straight) { /* the hidden set had no room for it */
+		i->absent = 0;
+		if (real.epoll_ctl(w->fd, EPOLL_CTL_ADD, i->number, event) < 0) {
+			int r = -errno;
+			interest_drop(i);
+			return r;
+		}
+	}
 	return 0;
 }
 
